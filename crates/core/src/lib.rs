@@ -1,0 +1,1 @@
+//! Cadran's vocabulary: job, schedule, run, policy, order, report.

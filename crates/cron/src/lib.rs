@@ -1,0 +1,1 @@
+//! Cron expressions and calendars: which instants does an expression name?

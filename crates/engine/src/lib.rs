@@ -1,0 +1,1 @@
+//! One front door: an event in, effects out.

@@ -1,0 +1,1 @@
+//! Processes, logs and kill: the executor inside the server.

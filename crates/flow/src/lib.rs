@@ -1,0 +1,1 @@
+//! What next inside a run: steps, retries, handlers.

@@ -1,0 +1,1 @@
+//! Footprints: which pieces of work may run together?

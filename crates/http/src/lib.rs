@@ -1,0 +1,1 @@
+//! REST API, OpenAPI document and metrics.

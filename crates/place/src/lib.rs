@@ -1,0 +1,1 @@
+//! May it now, and where: overlap, waiters, roster.

@@ -1,0 +1,1 @@
+//! When: index of dues, watermarks, catch-up, ring.

@@ -1,0 +1,1 @@
+//! Job files to jobs, with diagnostics that point at line and column.

@@ -1,0 +1,1 @@
+//! The durable record: SQLite, PostgreSQL and memory behind one trait.
