@@ -1,1 +1,43 @@
-//! Cadran's vocabulary: job, schedule, run, policy, order, report.
+//! What do our words mean?
+//!
+//! This crate is Cadran's vocabulary. Every other crate speaks in these types: a [`Job`] is a definition of
+//! work, a due is an instant its schedules name, a [`RunId`] names one instance of it, an [`Order`] goes to an
+//! executor, a [`Report`] comes back, and a [`Batch`] is what the store is asked to make durable.
+//!
+//! ```
+//! use cadran_core::{RunId, RunStatus};
+//!
+//! let run = RunId::from_raw(42);
+//! assert_eq!(run.to_string().parse::<RunId>().unwrap(), run);
+//! assert!(RunStatus::Promised.may_become(RunStatus::Running));
+//! assert!(!RunStatus::Succeeded.may_become(RunStatus::Promised));
+//! ```
+//!
+//! It knows nothing of SQL, HTTP, YAML or async code, and no type here derives serialisation: files, rows and
+//! API views each have a shape of their own and convert at the edge.
+//!
+//! Invariants: a [`JobName`] and a [`RunId`] read from text match a strict pattern, so neither can be a path or
+//! carry a separator; a run's status moves only along [`RunStatus::may_become`].
+#![forbid(unsafe_code)]
+
+mod command;
+mod id;
+mod job;
+mod order;
+mod policy;
+mod record;
+mod run;
+mod time;
+
+pub use cadran_cron::{Dst, Millis, Schedule, Zone};
+pub use command::{Command, Refusal, Reply};
+pub use id::{JobId, JobName, NameError, RunId, RunIdError, RunIds};
+pub use job::{
+    Body, ContinueOn, FootprintSpec, Handler, Handlers, History, Job, Param, Precondition, Retry, ScheduleAction,
+    ScheduleEntry, Step, StepNo, Work,
+};
+pub use order::{Found, Order, Outcome, Report, ReportKind, RunContext, Start};
+pub use policy::{Misfire, Overlap, Policy};
+pub use record::{Batch, JobPut, JobRemoved, JobState, Promise, RunRecord, RunUpdate, Skip};
+pub use run::{RunStatus, SkipReason, StepRecord, StepStatus, Trigger};
+pub use time::Now;

@@ -1,0 +1,84 @@
+use std::fmt;
+
+use crate::{JobName, RunId};
+
+/// What a person or a program asks of the server. Each one gets one [`Reply`] or one [`Refusal`], and only after
+/// what it changed is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Run a job now.
+    Trigger {
+        /// Which.
+        job: JobName,
+        /// Values for its parameters: (name or 1-based position, value).
+        params: Vec<(Box<str>, Box<str>)>,
+        /// The run that asks, when a run asks.
+        parent: Option<RunId>,
+    },
+    /// Let no due of a job start until it is resumed.
+    Pause {
+        /// Which.
+        job: JobName,
+    },
+    /// End a pause.
+    Resume {
+        /// Which.
+        job: JobName,
+    },
+    /// Stop a run, wherever it stands.
+    Stop {
+        /// Which.
+        run: RunId,
+    },
+    /// Open an ended run again: what did not succeed runs again, under a higher attempt.
+    Retry {
+        /// Which.
+        run: RunId,
+    },
+}
+
+/// What a command did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The run that was made, stopped or opened again.
+    Run(RunId),
+    /// Done; nothing more to say.
+    Done,
+    /// It was so already.
+    Already,
+}
+
+/// Why a command was not carried out. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No job of this name.
+    NoSuchJob(JobName),
+    /// No run of this id that the server could act on.
+    NoSuchRun(RunId),
+    /// The run is over; there is nothing to stop.
+    RunEnded(RunId),
+    /// The run is not over, or ended well; there is nothing to retry.
+    NotRetryable(RunId, &'static str),
+    /// Parameters that the job does not take, or lacks.
+    Params(String),
+    /// A bound was reached.
+    Limit(String),
+    /// The server is stopping or overloaded; try again later.
+    Busy(&'static str),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::NoSuchJob(job) => write!(f, "there is no job named {job}"),
+            Refusal::NoSuchRun(run) => write!(f, "there is no run {run}"),
+            Refusal::RunEnded(run) => write!(f, "run {run} is over; there is nothing to stop"),
+            Refusal::NotRetryable(run, why) => write!(f, "run {run} cannot be retried: {why}"),
+            Refusal::Params(why) => write!(f, "{why}"),
+            Refusal::Limit(why) => write!(f, "{why}"),
+            Refusal::Busy(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,125 @@
+use std::sync::Arc;
+
+use crate::{Body, JobId, JobName, Millis, RunId, StepNo, Trigger};
+
+/// Sent to an executor.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// Start one attempt of one step.
+    Start(Start),
+    /// Stop an attempt: the step's signal, then KILL for the whole tree after the grace period.
+    Stop {
+        /// Which run.
+        run: RunId,
+        /// Which step.
+        step: StepNo,
+        /// Which attempt.
+        attempt: u32,
+    },
+    /// The run is over: whatever the executor keeps about it may go.
+    Close {
+        /// Which run.
+        run: RunId,
+    },
+}
+
+/// One attempt of one step. An executor that has seen (run, step, attempt) before ignores the repetition.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Which run.
+    pub run: RunId,
+    /// Which step of `context.body`.
+    pub step: StepNo,
+    /// Which attempt of that step, from 1, rising across retries and recoveries.
+    pub attempt: u32,
+    /// What every step of the run knows.
+    pub context: Arc<RunContext>,
+    /// Outputs of earlier steps, (name, value).
+    pub outputs: Arc<[(Box<str>, Box<str>)]>,
+}
+
+/// What every step of a run knows about it.
+#[derive(Clone, Debug)]
+pub struct RunContext {
+    /// The job.
+    pub job: JobId,
+    /// Its name.
+    pub job_name: JobName,
+    /// What it does.
+    pub body: Arc<Body>,
+    /// The logical time: the due, or the moment of the manual trigger.
+    pub due: Millis,
+    /// Why the run exists.
+    pub trigger: Trigger,
+    /// Values given with the trigger, (name or 1-based position, value). Data, never shell text.
+    pub params: Vec<(Box<str>, Box<str>)>,
+    /// This run's share of a broadcast, from 0.
+    pub shard_index: u32,
+    /// How many shares there are; 1 without a broadcast.
+    pub shard_total: u32,
+}
+
+/// Sent back by an executor.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Which run.
+    pub run: RunId,
+    /// Which step.
+    pub step: StepNo,
+    /// Which attempt; a report of an old attempt is refused.
+    pub attempt: u32,
+    /// When it happened, by the wall clock.
+    pub at: Millis,
+    /// What happened.
+    pub kind: ReportKind,
+}
+
+/// What happened to an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReportKind {
+    /// The process is up.
+    Started,
+    /// The attempt is over.
+    Ended {
+        /// How it ended.
+        outcome: Outcome,
+        /// Captured output, for a step with `output`.
+        output: Option<Box<str>>,
+    },
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The process ended by itself.
+    Exited(i32),
+    /// A signal that was not ours ended it.
+    Signaled(i32),
+    /// It passed its time limit and was killed.
+    TimedOut,
+    /// It was stopped on request.
+    Stopped,
+    /// A precondition of the step was not met; nothing was started.
+    PreconditionUnmet(Box<str>),
+    /// A precondition of the job was not met; nothing was started.
+    JobPreconditionUnmet(Box<str>),
+    /// It could not be started, and why.
+    NotStarted(Box<str>),
+    /// The executor vanished with it.
+    Lost,
+}
+
+/// What an executor knows of an attempt after a restart of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Which run.
+    pub run: RunId,
+    /// Which step.
+    pub step: StepNo,
+    /// Which attempt.
+    pub attempt: u32,
+    /// When it was started.
+    pub started_at: Millis,
+    /// How and when it ended; `None` when it was cut off with the server and its processes are gone.
+    pub ended: Option<(Millis, Outcome)>,
+}
