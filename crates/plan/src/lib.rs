@@ -1,1 +1,3 @@
 //! When: index of dues, watermarks, catch-up, ring.
+
+pub mod index;
