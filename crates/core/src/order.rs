@@ -122,4 +122,6 @@ pub struct Found {
     pub started_at: Millis,
     /// How and when it ended; `None` when it was cut off with the server and its processes are gone.
     pub ended: Option<(Millis, Outcome)>,
+    /// Captured output, for an ended step with `output`.
+    pub output: Option<Box<str>>,
 }

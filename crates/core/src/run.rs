@@ -175,6 +175,9 @@ pub struct StepRecord {
     pub status: StepStatus,
     /// Attempts so far, across retries and recoveries of the run.
     pub attempt: u32,
+    /// How many of them were lost with their executor since the run was last opened: a step that takes its server
+    /// down each time is given up after a few, and that count must outlive the server.
+    pub lost: u32,
     /// Start of the latest attempt.
     pub started_at: Option<Millis>,
     /// End of the latest attempt.
