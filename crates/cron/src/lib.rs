@@ -1,1 +1,59 @@
 //! Cron expressions and calendars: which instants does an expression name?
+//!
+//! A [`Schedule`] is a rule read in a zone. It is compiled once from text and then asked for single dues
+//! ([`next`](Schedule::next), [`previous`](Schedule::previous)), for windows ([`between`](Schedule::between),
+//! [`stretches`](Schedule::stretches), [`walk`](Schedule::walk)) or for numbers ([`count`](Schedule::count)).
+//!
+//! ```
+//! use cadran_cron::{Dialect, Schedule, Zone};
+//!
+//! let paris = Zone::get("Europe/Paris")?;
+//! let schedule = Schedule::parse("0 9 * * MON-FRI", &paris, Dialect::Cadran)?;
+//! // Sunday 2026-11-15, 00:00 UTC; the next due is Monday, 09:00 in Paris.
+//! assert_eq!(schedule.next(1_794_700_800_000), Some(1_794_816_000_000));
+//! assert_eq!(schedule.count(1_794_700_800_000, 1_794_700_800_000 + 7 * 86_400_000), 5);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! It knows nothing of jobs, clocks and files: the time is an argument, and zones are values, looked up in the
+//! database that is part of the program.
+//!
+//! Invariants:
+//!
+//! - Instants are milliseconds since the epoch, UTC. Dues lie in the years 1970–2199, `[0, INSTANT_END)`; nothing is
+//!   found outside, and no argument overflows.
+//! - `next` is strictly after its argument and `previous` strictly before; windows are half open. All ways of asking
+//!   name the same instants.
+//! - Every search is bounded by the range of years, and what can never match is refused when it is read.
+//! - No text panics: it gives a schedule or an [`Error`] with its column.
+//! - The same text gives the same dues everywhere: `every` is anchored at the epoch unless an anchor is given.
+
+#![forbid(unsafe_code)]
+
+mod calendar;
+mod civil;
+mod describe;
+mod dialect;
+mod duration;
+mod error;
+mod field;
+mod parse;
+mod schedule;
+mod text;
+mod walk;
+mod zone;
+
+pub use calendar::Calendar;
+pub use dialect::Dialect;
+pub use duration::parse_duration;
+pub use error::{Error, ErrorKind, Field, WindowError};
+pub use parse::TEXT_BYTES_MAX;
+pub use schedule::{Dst, PERIOD_MS_MIN, Rule, Schedule, check_window};
+pub use walk::{Dues, Stretch};
+pub use zone::{Zone, ZoneError};
+
+/// An instant: milliseconds since the epoch, UTC.
+pub type Millis = i64;
+
+/// The first instant past the supported years: 2200-01-01T00:00:00Z.
+pub const INSTANT_END: Millis = 7_258_118_400_000;

@@ -1,0 +1,429 @@
+//! One field: a list of values, ranges, steps and marks.
+
+use crate::calendar::Years;
+use crate::civil::{YEAR_MAX, YEAR_MIN};
+use crate::dialect::{Question, Rules};
+use crate::error::{Error, ErrorKind, Field};
+
+const MONTHS: [&str; 12] = [
+    "JANUARY",
+    "FEBRUARY",
+    "MARCH",
+    "APRIL",
+    "MAY",
+    "JUNE",
+    "JULY",
+    "AUGUST",
+    "SEPTEMBER",
+    "OCTOBER",
+    "NOVEMBER",
+    "DECEMBER",
+];
+const WEEKDAYS: [&str; 7] = ["SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"];
+
+/// A stretch of the text, as bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'t> {
+    pub(crate) text: &'t str,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// `L`, `W` and `#` as sets, laid out as in the calendar.
+pub(crate) struct Marks {
+    pub(crate) last: u32,
+    pub(crate) nearest: u32,
+    pub(crate) nth: u64,
+}
+
+/// What one field says.
+pub(crate) struct Parsed {
+    pub(crate) bits: u64,
+    pub(crate) years: Years,
+    pub(crate) marks: Marks,
+    /// The field leaves everything open.
+    pub(crate) any: bool,
+    /// Only single values, no `*`, step or range.
+    pub(crate) plain: bool,
+    /// The field is `?`.
+    pub(crate) question: bool,
+}
+
+/// The numbers a field allows in a dialect.
+#[derive(Clone, Copy)]
+struct Bounds {
+    min: u32,
+    max: u32,
+}
+
+fn bounds(field: Field, rules: &Rules) -> Bounds {
+    let (min, max) = match field {
+        Field::Second | Field::Minute => (0, 59),
+        Field::Hour => (0, 23),
+        Field::DayOfMonth => (1, 31),
+        Field::Month => (1, 12),
+        Field::DayOfWeek => (rules.weekday_min, rules.weekday_max),
+        Field::Year => (YEAR_MIN as u32, YEAR_MAX as u32),
+    };
+    Bounds { min, max }
+}
+
+/// The allowed values in words.
+fn allowed(field: Field, rules: &Rules) -> String {
+    let Bounds { min, max } = bounds(field, rules);
+    match field {
+        Field::Month => format!("{min}–{max} or JAN–DEC"),
+        Field::DayOfWeek => format!("{min}–{max} or SUN–SAT"),
+        _ => format!("{min}–{max}"),
+    }
+}
+
+impl<'t> Part<'t> {
+    pub(crate) fn str(&self) -> &'t str {
+        &self.text[self.start..self.end]
+    }
+
+    /// The text for messages, shortened.
+    pub(crate) fn shown(&self) -> String {
+        const SHOWN_CHARS_MAX: usize = 32;
+        let mut shown: String = self.str().chars().take(SHOWN_CHARS_MAX).collect();
+        if shown.len() < self.end - self.start {
+            shown.push('…');
+        }
+        shown
+    }
+
+    fn sub(&self, start: usize, end: usize) -> Part<'t> {
+        Part { text: self.text, start: self.start + start, end: self.start + end }
+    }
+
+    fn split_at(&self, at: usize, sign_len: usize) -> (Part<'t>, Part<'t>) {
+        (self.sub(0, at), self.sub(at + sign_len, self.end - self.start))
+    }
+
+    fn error(&self, kind: ErrorKind, field: Field, message: String) -> Error {
+        Error::new(kind, message).in_field(field).at(self.text, self.start, self.end)
+    }
+
+    pub(crate) fn parse(&self, field: Field, rules: &Rules) -> Result<Parsed, Error> {
+        let mut parsed = Parsed {
+            bits: 0,
+            years: Years::NONE,
+            marks: Marks::NONE,
+            any: false,
+            plain: true,
+            question: false,
+        };
+        let mut at = 0;
+        for word in self.str().split(',') {
+            self.sub(at, at + word.len()).element(self, field, rules, &mut parsed)?;
+            at += word.len() + 1;
+        }
+        Ok(parsed)
+    }
+
+    /// Reads one element of the list and adds it.
+    fn element(
+        &self,
+        whole: &Part<'_>,
+        field: Field,
+        rules: &Rules,
+        parsed: &mut Parsed,
+    ) -> Result<(), Error> {
+        let word = self.str();
+        if word.is_empty() {
+            let message =
+                format!("empty element in `{}`, allowed are {}", whole.shown(), allowed(field, rules));
+            return Err(self.error(ErrorKind::Syntax, field, message));
+        }
+        let (body, step) = match word.find('/') {
+            Some(at) => {
+                let (body, step) = self.split_at(at, 1);
+                (body, Some(step.step(field, rules)?))
+            }
+            None => (*self, None),
+        };
+        let limits = bounds(field, rules);
+        match body.str() {
+            "*" => {
+                parsed.plain = false;
+                parsed.any |= match step {
+                    None => true,
+                    Some(1) => rules.star_one_is_star,
+                    Some(_) => rules.star_step_is_star,
+                };
+                let max = if field == Field::DayOfWeek { limits.min + 6 } else { limits.max };
+                add(parsed, field, rules, limits.min, max, step.unwrap_or(1));
+                return Ok(());
+            }
+            "?" => return self.question(whole, field, rules, step.is_some(), parsed),
+            _ => {}
+        }
+        if step.is_none() && body.mark(field, rules, parsed)? {
+            return Ok(());
+        }
+        // A sign inside a name cannot occur, so the first hyphen after the first character separates a range.
+        let dash = body.str().char_indices().skip(1).find(|&(_, c)| c == '-').map(|(at, _)| at);
+        let Some(dash) = dash else {
+            let low = body.value(field, rules)?;
+            let Some(step) = step else {
+                add(parsed, field, rules, low, low, 1);
+                return Ok(());
+            };
+            parsed.plain = false;
+            if !rules.open_steps {
+                let message =
+                    format!("`{}` has a step without a range, allowed are `*/n` and `a-b/n`", self.shown());
+                return Err(self
+                    .error(ErrorKind::Unsupported, field, message)
+                    .with_help(format!("write `{low}-{}/{step}`", limits.max)));
+            }
+            // Seven is only another name for Sunday: `5/1` ends on Saturday.
+            let max =
+                if field == Field::DayOfWeek { limits.max.min(limits.min + 6).max(low) } else { limits.max };
+            add(parsed, field, rules, low, max, step);
+            return Ok(());
+        };
+        parsed.plain = false;
+        let (low_part, high_part) = body.split_at(dash, 1);
+        let (low, high) = (low_part.value(field, rules)?, high_part.value(field, rules)?);
+        if low > high && (!rules.wraps || field == Field::Year) {
+            let message = format!(
+                "the range `{}` runs backwards, allowed are {} in order",
+                body.shown(),
+                allowed(field, rules)
+            );
+            let error = body.error(ErrorKind::OutOfRange, field, message);
+            return Err(if field == Field::Year {
+                error
+            } else {
+                error.with_help(format!("write `{low}-{},{}-{high}`", limits.max, limits.min))
+            });
+        }
+        add(parsed, field, rules, low, high, step.unwrap_or(1));
+        Ok(())
+    }
+
+    fn question(
+        &self,
+        whole: &Part<'_>,
+        field: Field,
+        rules: &Rules,
+        stepped: bool,
+        parsed: &mut Parsed,
+    ) -> Result<(), Error> {
+        let day_field = matches!(field, Field::DayOfMonth | Field::DayOfWeek);
+        let message = match rules.question {
+            Question::Nowhere => "`?` is not known in this dialect, allowed are `*` and ",
+            Question::OneDayField if !day_field => "`?` may stand in a day field only, allowed are `*` and ",
+            _ if stepped || whole.start != self.start || whole.end != self.end => {
+                "`?` must stand alone, or use "
+            }
+            _ => {
+                let limits = bounds(field, rules);
+                let max = if field == Field::DayOfWeek { limits.min + 6 } else { limits.max };
+                add(parsed, field, rules, limits.min, max, 1);
+                (parsed.any, parsed.plain, parsed.question) = (true, false, true);
+                return Ok(());
+            }
+        };
+        Err(self
+            .error(ErrorKind::Syntax, field, format!("{message}{}", allowed(field, rules)))
+            .with_help("write `*`"))
+    }
+
+    fn step(&self, field: Field, rules: &Rules) -> Result<u32, Error> {
+        let Bounds { min, max } = bounds(field, rules);
+        // Beyond this only the first value is ever reached, which is never what was meant.
+        let most = if field == Field::DayOfWeek { 6 } else { max - min };
+        match self.number() {
+            Some(step) if (1..=most).contains(&step) => Ok(step),
+            Some(step) => {
+                let message = format!("step `{}` is out of range, allowed are 1–{most}", self.shown());
+                let error = self.error(ErrorKind::Step, field, message);
+                Err(if step == 0 { error } else { error.with_help(format!("write `{min}` to match once")) })
+            }
+            None => {
+                let message = format!("step `{}` is not a number, allowed are 1–{most}", self.shown());
+                Err(self.error(ErrorKind::Step, field, message))
+            }
+        }
+    }
+
+    /// A decimal number; one too large to hold is as good as the largest.
+    fn number(&self) -> Option<u32> {
+        let word = self.str();
+        let digits = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+        digits.then(|| word.parse().unwrap_or(u32::MAX))
+    }
+
+    /// A number or name within the field's range.
+    fn value(&self, field: Field, rules: &Rules) -> Result<u32, Error> {
+        let Bounds { min, max } = bounds(field, rules);
+        match self.number().or_else(|| self.name(field, rules)) {
+            Some(value) if (min..=max).contains(&value) => Ok(value),
+            Some(_) => {
+                let message =
+                    format!("`{}` is out of range, allowed are {}", self.shown(), allowed(field, rules));
+                let error = self.error(ErrorKind::OutOfRange, field, message);
+                Err(match (field, self.number()) {
+                    (Field::DayOfWeek, Some(7)) => error.with_help("Sunday is 0 in this dialect"),
+                    (Field::DayOfWeek, Some(0)) => error.with_help("Sunday is 1 in this dialect"),
+                    (Field::Hour, Some(24)) => error.with_help("midnight is 0"),
+                    (Field::Minute | Field::Second, Some(60)) => error.with_help("the full turn is 0"),
+                    _ => error,
+                })
+            }
+            None => Err(self.not_a_value(field, rules)),
+        }
+    }
+
+    fn not_a_value(&self, field: Field, rules: &Rules) -> Error {
+        let message = format!("`{}` is not a value, allowed are {}", self.shown(), allowed(field, rules));
+        let error = self.error(ErrorKind::Syntax, field, message);
+        let word = self.str();
+        if word.bytes().any(|b| matches!(b, b'L' | b'l' | b'W' | b'w' | b'#')) && !rules.marks {
+            return error.with_help("`L`, `W` and `#` need the dialect `cadran`");
+        }
+        if word.starts_with(['H', 'h']) && !word[1..].starts_with(|c: char| c.is_ascii_alphabetic()) {
+            return error.with_help("`H` is not known; choose a value");
+        }
+        match self.near_name(field) {
+            Some(name) => error.with_help(format!("did you mean `{}`?", &name[..3])),
+            None => error,
+        }
+    }
+
+    fn name(&self, field: Field, rules: &Rules) -> Option<u32> {
+        let word = self.str();
+        let matches = |name: &&str| name.eq_ignore_ascii_case(word) || name[..3].eq_ignore_ascii_case(word);
+        match field {
+            Field::Month => MONTHS.iter().position(|name| matches(&name)).map(|at| at as u32 + 1),
+            Field::DayOfWeek => {
+                WEEKDAYS.iter().position(|name| matches(&name)).map(|at| at as u32 + rules.sunday)
+            }
+            _ => None,
+        }
+    }
+
+    /// A name that begins like the word.
+    fn near_name(&self, field: Field) -> Option<&'static str> {
+        let names: &[&'static str] = match field {
+            Field::Month => &MONTHS,
+            Field::DayOfWeek => &WEEKDAYS,
+            _ => return None,
+        };
+        let word = self.str().to_ascii_uppercase();
+        names
+            .iter()
+            .copied()
+            .find(|name| word.len() >= 2 && (name.starts_with(&word) || word.starts_with(&name[..2])))
+    }
+
+    /// Reads `L`, `L-k`, `kW`, `LW`, `n#k` and `nL`; false when the word is none of them.
+    fn mark(&self, field: Field, rules: &Rules, parsed: &mut Parsed) -> Result<bool, Error> {
+        let word = self.str();
+        if !rules.marks {
+            return Ok(false);
+        }
+        let ends_with = |mark: char| word.ends_with([mark, mark.to_ascii_lowercase()]);
+        match field {
+            Field::DayOfMonth => {
+                if word.eq_ignore_ascii_case("L") {
+                    parsed.marks.last |= 1;
+                } else if word.eq_ignore_ascii_case("LW") || word.eq_ignore_ascii_case("WL") {
+                    parsed.marks.nearest |= 1;
+                } else if word.starts_with(['L', 'l']) && word[1..].starts_with('-') {
+                    let back = self.sub(2, word.len());
+                    match back.number() {
+                        Some(days @ 0..=30) => parsed.marks.last |= 1 << days,
+                        _ => {
+                            let message =
+                                format!("`{}` days before the last, allowed are L-1 to L-30", back.shown());
+                            return Err(back.error(ErrorKind::OutOfRange, field, message));
+                        }
+                    }
+                } else if ends_with('W') {
+                    let day = self.sub(0, word.len() - 1);
+                    if day.number().is_none() {
+                        let message =
+                            format!("`{}` is no nearest weekday, allowed are 1W–31W and LW", self.shown());
+                        return Err(self.error(ErrorKind::Syntax, field, message));
+                    }
+                    parsed.marks.nearest |= 1 << day.value(field, rules)?;
+                } else {
+                    return Ok(false);
+                }
+                Ok(true)
+            }
+            Field::DayOfWeek => {
+                if let Some(at) = word.find('#') {
+                    let (day, nth) = self.split_at(at, 1);
+                    let weekday = day.value(field, rules)?;
+                    match nth.number() {
+                        Some(row @ 1..=5) => {
+                            parsed.marks.nth |= 1 << (7 * (row - 1) + weekday_bit(weekday, rules))
+                        }
+                        _ => {
+                            let message =
+                                format!("`{}` is no week of the month, allowed are #1–#5", nth.shown());
+                            return Err(nth.error(ErrorKind::OutOfRange, field, message));
+                        }
+                    }
+                    return Ok(true);
+                }
+                if word.eq_ignore_ascii_case("L") {
+                    if rules.sunday == 1 {
+                        // Quartz: alone it is the last day of the week.
+                        parsed.bits |= 1 << 6;
+                        return Ok(true);
+                    }
+                    let message = format!(
+                        "`{word}` needs a weekday before it, allowed are {} and `5L`",
+                        allowed(field, rules)
+                    );
+                    return Err(self
+                        .error(ErrorKind::Syntax, field, message)
+                        .with_help("write `5L` for the last Friday, or `6` for Saturday"));
+                }
+                if ends_with('L') {
+                    let day = self.sub(0, word.len() - 1);
+                    parsed.marks.nth |= 1 << (35 + weekday_bit(day.value(field, rules)?, rules));
+                    return Ok(true);
+                }
+                Ok(false)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// The calendar's bit of a weekday number.
+fn weekday_bit(value: u32, rules: &Rules) -> u32 {
+    (value - rules.sunday) % 7
+}
+
+/// Adds `low, low + step, …` up to `high`, around the end of the field where `low` exceeds `high`.
+fn add(parsed: &mut Parsed, field: Field, rules: &Rules, low: u32, high: u32, step: u32) {
+    let Bounds { min, max } = bounds(field, rules);
+    let mut span = max - min + 1;
+    let (mut low, mut high) = (low, high);
+    if field == Field::DayOfWeek {
+        span = 7;
+        // 7 is Sunday again: as a beginning it is 0, as an end it closes the week.
+        if rules.sunday == 0 && low == 7 && high != 7 {
+            low = 0;
+        }
+    }
+    if low > high {
+        high += span;
+    }
+    while low <= high {
+        match field {
+            Field::Year => parsed.years.add(low),
+            Field::DayOfWeek => parsed.bits |= 1 << weekday_bit(low, rules),
+            _ => parsed.bits |= 1 << (min + (low - min) % span),
+        }
+        low += step;
+    }
+}
