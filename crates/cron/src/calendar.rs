@@ -391,7 +391,14 @@ fn repeat_week(week: u64, first_weekday: u32) -> u32 {
 }
 
 /// The positions of the set bits, lowest first.
-pub(crate) fn bits32(mut set: u32) -> impl Iterator<Item = u32> {
+#[inline]
+pub(crate) fn bits32(set: u32) -> impl Iterator<Item = u32> {
+    bits64(u64::from(set))
+}
+
+/// The positions of the set bits, lowest first.
+#[inline]
+pub(crate) fn bits64(mut set: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         (set != 0).then(|| {
             let bit = set.trailing_zeros();

@@ -1,0 +1,2 @@
+//! Evaluation beside the peers.
+fn main() {}
