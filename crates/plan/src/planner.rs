@@ -1,0 +1,563 @@
+//! Which runs does this tick promise?
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
+
+use cadran_core::{
+    JobId, JobState, Millis, Misfire, Overlap, Policy, Schedule, ScheduleAction, ScheduleEntry, SkipReason, Trigger,
+};
+
+use crate::catch_up::{self, BACKLOG_MAX, Lateness, Missed};
+use crate::dues::JobDues;
+use crate::index::{Fleet, FleetSnapshot, Index, Window};
+
+/// How far ahead of their instant runs are promised: long enough for a slow commit, short enough for an edit of a
+/// job to be felt soon.
+pub const PRE_READ_MS: Millis = 5_000;
+
+/// More pauses than this during one backlog end the backlog: its state stays small.
+const HOLES_MAX: usize = 16;
+
+/// What a tick decided. In the order (due, job).
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Runs to promise.
+    pub promises: Vec<PlannedRun>,
+    /// Stretches of dues that do not run.
+    pub skips: Vec<PlannedSkip>,
+    /// Dues of stop schedules.
+    pub stops: Vec<(Millis, JobId)>,
+    /// Jobs whose planning state changed and is to be written with the promises.
+    pub states: BTreeSet<JobId>,
+}
+
+/// A run to promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedRun {
+    /// When.
+    pub due: Millis,
+    /// Of which job.
+    pub job: JobId,
+    /// [`Trigger::Schedule`], [`Trigger::CatchUp`] or [`Trigger::Restart`].
+    pub trigger: Trigger,
+}
+
+/// Dues that do not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedSkip {
+    /// Of which job.
+    pub job: JobId,
+    /// The first.
+    pub first_due: Millis,
+    /// The last.
+    pub last_due: Millis,
+    /// How many.
+    pub count: u64,
+    /// Why.
+    pub reason: SkipReason,
+}
+
+/// What the planner asks about jobs. The catalog answers.
+pub trait Policies {
+    /// The rules of a job.
+    fn policy(&self, job: JobId) -> Policy;
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    /// Not planned at all: unknown or removed.
+    #[default]
+    Absent,
+    /// Dues are promised as they come.
+    Live,
+    /// Missed dues are replayed one after another; live ones join their end.
+    Backlog,
+    /// Nothing is promised.
+    Paused,
+}
+
+/// The rare part of a job's planning state.
+#[derive(Debug, Default)]
+struct Extra {
+    paused_at: Option<Millis>,
+    holes: Vec<(Millis, Millis)>,
+}
+
+/// A stop or restart schedule of a job.
+struct Timed {
+    action: ScheduleAction,
+    schedule: Arc<Schedule>,
+}
+
+/// Keeps watermarks and backlogs, and turns ticks into plans.
+///
+/// For a job that is live and not `behind`, every due up to `planned_to` is recorded. A job that is behind (new,
+/// resumed, edited, or read back at start) is judged by itself from its own watermark on. Whatever the index says
+/// or fails to say, the watermark decides: a due at or before it is never planned again, and none after it is
+/// passed over.
+#[derive(Default)]
+pub struct Planner {
+    fleet: Fleet,
+    watermarks: Vec<Millis>,
+    modes: Vec<Mode>,
+    extras: BTreeMap<JobId, Extra>,
+    behind: BTreeSet<JobId>,
+    planned_to: Option<Millis>,
+    timed: BTreeMap<JobId, Vec<Timed>>,
+    timed_next: BinaryHeap<Reverse<(Millis, JobId, usize)>>,
+    index: Arc<Index>,
+    /// Jobs changed since the snapshot that `index` was built from: the index is not asked about them.
+    stale: BTreeSet<u32>,
+    /// Jobs changed since the snapshot of the build that is under way.
+    building: Option<BTreeSet<u32>>,
+}
+
+/// What a builder on another thread needs to make the next index.
+pub struct Build {
+    /// The fleet at this moment.
+    pub fleet: FleetSnapshot,
+    /// What the new index shall cover.
+    pub window: Window,
+    /// The index so far.
+    pub last: Arc<Index>,
+    /// Jobs that changed since the snapshot of `last`, rising.
+    pub changed: Vec<u32>,
+}
+
+impl Planner {
+    /// Takes up a job read back from the store, with what was recorded of it. Without a watermark there is nothing
+    /// to catch up.
+    pub fn restore(&mut self, schedules: &[ScheduleEntry], state: &JobState, now: Millis) {
+        let job = state.job;
+        self.set_schedules(job, schedules, now);
+        self.watermarks[job.index()] = state.watermark.unwrap_or(now);
+        self.modes[job.index()] = if state.paused_at.is_some() { Mode::Paused } else { Mode::Live };
+        if state.paused_at.is_some() || !state.holes.is_empty() {
+            let holes = state.holes.clone();
+            self.extras.insert(job, Extra { paused_at: state.paused_at, holes });
+        }
+        if self.planned_to.is_some() {
+            self.behind.insert(job);
+        }
+    }
+
+    /// Takes up a new job: nothing before `now` is its concern.
+    pub fn add(&mut self, job: JobId, schedules: &[ScheduleEntry], now: Millis) {
+        self.extras.remove(&job);
+        self.set_schedules(job, schedules, now);
+        self.watermarks[job.index()] = now;
+        self.modes[job.index()] = Mode::Live;
+        self.behind.insert(job);
+    }
+
+    /// Gives a job new schedules or a new policy. The watermark is kept; a backlog is computed anew.
+    ///
+    /// Without a catch-up window an edit is no reason to run at once: dues that the new schedule *would* have had
+    /// before the edit were never due, so the watermark rises to now. A job that was still behind keeps its watermark.
+    pub fn update(&mut self, job: JobId, schedules: &[ScheduleEntry], policy: &Policy, now: Millis) {
+        self.set_schedules(job, schedules, now);
+        let at = job.index();
+        if self.modes[at] == Mode::Backlog {
+            self.modes[at] = Mode::Live;
+            self.behind.insert(job);
+            return;
+        }
+        let judged = self.modes[at] == Mode::Live && self.planned_to.is_some() && !self.behind.contains(&job);
+        if judged && policy.misfire != Misfire::All {
+            self.watermarks[at] = self.watermarks[at].max(now);
+        }
+        self.behind.insert(job);
+    }
+
+    /// Takes a removed job up again as it was: its file was written again soon enough.
+    pub fn revive(&mut self, job: JobId, schedules: &[ScheduleEntry], now: Millis) {
+        self.set_schedules(job, schedules, now);
+        let paused = self.extras.get(&job).is_some_and(|extra| extra.paused_at.is_some());
+        self.modes[job.index()] = if paused { Mode::Paused } else { Mode::Live };
+        self.behind.insert(job);
+    }
+
+    /// Plans nothing more for a job. Its watermark stays until [`Planner::forget`].
+    pub fn remove(&mut self, job: JobId) {
+        self.set_schedules(job, &[], 0);
+        self.modes[job.index()] = Mode::Absent;
+        self.behind.remove(&job);
+    }
+
+    /// Lets go of a removed job's backlog and watermark.
+    pub fn forget(&mut self, job: JobId) {
+        self.extras.remove(&job);
+    }
+
+    /// Promises nothing for a job until it is resumed. A backlog waits. Returns whether it was not paused before.
+    pub fn pause(&mut self, job: JobId, now: Millis) -> bool {
+        let at = job.index();
+        if matches!(self.modes[at], Mode::Paused | Mode::Absent) {
+            return false;
+        }
+        self.modes[at] = Mode::Paused;
+        self.extras.entry(job).or_default().paused_at = Some(now);
+        true
+    }
+
+    /// Ends a pause: the dues that fell into it are counted as skipped, then the job is judged from where it stood.
+    /// Returns whether it was paused.
+    pub fn resume(&mut self, job: JobId, now: Millis, plan: &mut Plan) -> bool {
+        let at = job.index();
+        let Some(paused_at) = self.extras.get_mut(&job).and_then(|extra| extra.paused_at.take()) else {
+            return false;
+        };
+        if self.modes[at] == Mode::Absent {
+            return false;
+        }
+        self.modes[at] = Mode::Live;
+        let watermark = self.watermarks[at];
+        let from = paused_at.max(watermark);
+        let to = now.max(from);
+        let dues = self.dues(job);
+        let pending = dues.first(watermark.saturating_add(1), from.saturating_add(1)).is_some();
+        let count = dues.count(from.saturating_add(1), to.saturating_add(1));
+        let first = dues.first(from.saturating_add(1), to.saturating_add(1));
+        let last = dues.last_before(to.saturating_add(1), from.saturating_add(1));
+        if let (Some(first_due), Some(last_due)) = (first, last) {
+            plan.skips.push(PlannedSkip { job, first_due, last_due, count, reason: SkipReason::Paused });
+        }
+        if pending {
+            self.punch(job, from, to, plan);
+        } else {
+            self.watermarks[at] = to;
+        }
+        self.behind.insert(job);
+        plan.states.insert(job);
+        true
+    }
+
+    /// Marks `(from, to]` as recorded although the watermark stands before it.
+    fn punch(&mut self, job: JobId, from: Millis, to: Millis, plan: &mut Plan) {
+        let extra = self.extras.entry(job).or_default();
+        if let Some(last) = extra.holes.last_mut().filter(|last| last.1 >= from) {
+            last.1 = last.1.max(to);
+        } else if extra.holes.len() < HOLES_MAX {
+            extra.holes.push((from, to));
+        } else {
+            // Give the backlog up rather than let its state grow: what is left of it is skipped, and said.
+            let watermark = self.watermarks[job.index()];
+            let dues = self.dues(job);
+            let (start, end) = (watermark.saturating_add(1), to.saturating_add(1));
+            if let (Some(first_due), Some(last_due)) = (dues.first(start, end), dues.last_before(end, start)) {
+                let count = dues.count(start, end);
+                plan.skips.push(PlannedSkip { job, first_due, last_due, count, reason: SkipReason::BacklogLimit });
+            }
+            self.watermarks[job.index()] = to;
+            self.extras.remove(&job);
+        }
+    }
+
+    /// One tick: everything due up to the pre-read horizon that is not recorded yet.
+    pub fn tick(&mut self, now: Millis, policies: &impl Policies, plan: &mut Plan) {
+        let horizon = now.saturating_add(PRE_READ_MS);
+        let planned_to = self.planned_to;
+        match planned_to {
+            // The first tick, a stalled loop or a clock stepped forward: what lies between is missed, for every job.
+            None => self.judge_all(now, horizon, policies, plan),
+            Some(to) if to < catch_up::missed_before(now) => self.judge_all(now, horizon, policies, plan),
+            Some(to) => {
+                if to < horizon {
+                    self.plan_live(to, horizon, plan);
+                }
+                let behind: Vec<JobId> = self.behind.iter().copied().collect();
+                for job in behind {
+                    self.judge_job(job, now, horizon, &policies.policy(job), plan);
+                    // After a clock that stepped back the others are further ahead: stay behind until this one is too.
+                    if horizon >= to {
+                        self.behind.remove(&job);
+                    }
+                }
+            }
+        }
+        self.planned_to = Some(planned_to.map_or(horizon, |to| to.max(horizon)));
+        self.plan_timed(now, horizon, plan);
+        // Restart before schedule, so that where both name an instant the restart stays.
+        plan.promises.sort_by_key(|run| (run.due, run.job, run.trigger != Trigger::Restart));
+        plan.promises.dedup_by_key(|run| (run.due, run.job));
+    }
+
+    /// The next due of a backlog, once the run before it has ended. When the backlog has caught up, the job is live
+    /// again.
+    pub fn backlog_next(&mut self, job: JobId, now: Millis, policy: &Policy, plan: &mut Plan) {
+        let at = job.index();
+        if self.modes.get(at) != Some(&Mode::Backlog) {
+            return;
+        }
+        plan.states.insert(job);
+        let (start, end) = (self.watermarks[at].saturating_add(1), now.saturating_add(1));
+        let dues = self.dues(job);
+        let from = catch_up::newest_from(&dues, start, end, BACKLOG_MAX);
+        let mut skipped = None;
+        if let (Some(first_due), Some(last_due)) = (dues.first(start, from), dues.last_before(from, start)) {
+            let count = dues.count(start, from);
+            skipped = Some(PlannedSkip { job, first_due, last_due, count, reason: SkipReason::BacklogLimit });
+        }
+        let next = dues.first(from, end);
+        if let Some(skip) = skipped {
+            plan.skips.push(skip);
+            self.raise(job, skip.last_due);
+        }
+        match next {
+            Some(due) => {
+                self.promise(job, due, now, policy, plan);
+            }
+            None => {
+                self.modes[at] = Mode::Live;
+                self.behind.insert(job);
+            }
+        }
+    }
+
+    /// What is to be written of a job's planning state.
+    pub fn state(&self, job: JobId) -> JobState {
+        let extra = self.extras.get(&job);
+        JobState {
+            job,
+            watermark: self.watermarks.get(job.index()).copied(),
+            paused_at: extra.and_then(|extra| extra.paused_at),
+            holes: extra.map(|extra| extra.holes.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Whether the job is paused.
+    pub fn is_paused(&self, job: JobId) -> bool {
+        self.modes.get(job.index()) == Some(&Mode::Paused)
+    }
+
+    /// Whether missed dues of the job are being replayed one after another.
+    pub fn has_backlog(&self, job: JobId) -> bool {
+        self.modes.get(job.index()) == Some(&Mode::Backlog)
+    }
+
+    /// The due before `before`, of all start schedules of the job.
+    pub fn previous_due(&self, job: JobId, before: Millis) -> Option<Millis> {
+        JobDues { fleet: &self.fleet, job: job.0, holes: &[] }.last_before(before, Millis::MIN)
+    }
+
+    /// Whether the job has dues after its watermark that are missed at `now`.
+    pub fn has_missed(&self, job: JobId, now: Millis) -> bool {
+        let from = self.watermarks.get(job.index()).map_or(Millis::MAX, |mark| mark.saturating_add(1));
+        self.dues(job).first(from, catch_up::missed_before(now)).is_some()
+    }
+
+    /// The fleet's schedules.
+    pub fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    /// What a builder needs for the next index, when the present one is running out or has gone stale, and no build
+    /// is under way. The window starts a little in the past so that a clock stepped back stays covered.
+    pub fn build(&mut self, now: Millis, lookahead_ms: Millis) -> Option<Build> {
+        if self.building.is_some() {
+            return None;
+        }
+        let covered_to = self.index.window().to();
+        let running_out = covered_to < now.saturating_add(lookahead_ms / 2);
+        if !running_out && self.stale.is_empty() {
+            return None;
+        }
+        let window = Window::new(now.saturating_sub(60_000), now.saturating_add(lookahead_ms));
+        self.building = Some(BTreeSet::new());
+        Some(Build {
+            fleet: self.fleet.snapshot(),
+            window,
+            last: self.index.clone(),
+            changed: self.stale.iter().copied().collect(),
+        })
+    }
+
+    /// Takes the finished index into use.
+    pub fn install(&mut self, index: Arc<Index>) {
+        self.index = index;
+        self.stale = self.building.take().unwrap_or_default();
+    }
+
+    /// The index in use.
+    pub fn index(&self) -> &Arc<Index> {
+        &self.index
+    }
+
+    fn dues(&self, job: JobId) -> JobDues<'_> {
+        let holes = self.extras.get(&job).map_or(&[][..], |extra| &extra.holes);
+        JobDues { fleet: &self.fleet, job: job.0, holes }
+    }
+
+    fn set_schedules(&mut self, job: JobId, schedules: &[ScheduleEntry], now: Millis) {
+        let at = job.index();
+        if self.modes.len() <= at {
+            self.modes.resize(at + 1, Mode::Absent);
+            self.watermarks.resize(at + 1, Millis::MIN);
+        }
+        let starts: Vec<Arc<Schedule>> = schedules
+            .iter()
+            .filter(|entry| entry.action == ScheduleAction::Start)
+            .map(|entry| entry.schedule.clone())
+            .collect();
+        self.fleet.set(job.0, &starts);
+        self.stale.insert(job.0);
+        if let Some(changed) = &mut self.building {
+            changed.insert(job.0);
+        }
+        let timed: Vec<Timed> = schedules
+            .iter()
+            .filter(|entry| entry.action != ScheduleAction::Start)
+            .map(|entry| Timed { action: entry.action, schedule: entry.schedule.clone() })
+            .collect();
+        if timed.is_empty() {
+            self.timed.remove(&job);
+        } else {
+            let from = now.saturating_sub(1);
+            for (no, timed) in timed.iter().enumerate() {
+                self.timed_next.extend(timed.schedule.next(from).map(|due| Reverse((due, job, no))));
+            }
+            self.timed.insert(job, timed);
+        }
+    }
+
+    /// Judges every live job by itself.
+    fn judge_all(&mut self, now: Millis, horizon: Millis, policies: &impl Policies, plan: &mut Plan) {
+        for at in 0..self.modes.len() {
+            if self.modes[at] == Mode::Live {
+                let job = JobId(at as u32);
+                self.judge_job(job, now, horizon, &policies.policy(job), plan);
+            }
+        }
+        self.behind.clear();
+    }
+
+    /// Judges one job from its watermark to the horizon: what is missed by policy, the rest is promised.
+    fn judge_job(&mut self, job: JobId, now: Millis, horizon: Millis, policy: &Policy, plan: &mut Plan) {
+        let at = job.index();
+        if self.modes.get(at) != Some(&Mode::Live) {
+            return;
+        }
+        let from = self.watermarks[at].saturating_add(1);
+        let missed_to = catch_up::missed_before(now);
+        if from < missed_to {
+            let judgement = catch_up::judge(policy, &self.dues(job), from, missed_to, now);
+            for (first_due, last_due, count, reason) in judgement.skips {
+                plan.skips.push(PlannedSkip { job, first_due, last_due, count, reason });
+                self.raise(job, last_due);
+                plan.states.insert(job);
+            }
+            if let Some(due) = judgement.once {
+                self.promise(job, due, now, policy, plan);
+            }
+            if let Some(start) = judgement.backlog_from {
+                if policy.overlap == Overlap::Allow {
+                    let mut due = Some(start);
+                    while let Some(at) = due.filter(|&due| due < missed_to) {
+                        self.promise(job, at, now, policy, plan);
+                        due = self.dues(job).next(at);
+                    }
+                } else {
+                    self.modes[at] = Mode::Backlog;
+                    self.promise(job, start, now, policy, plan);
+                    return;
+                }
+            }
+        }
+        let mut after = self.watermarks[at].max(missed_to.saturating_sub(1));
+        while let Some(due) = self.dues(job).next(after).filter(|&due| due <= horizon) {
+            self.promise(job, due, now, policy, plan);
+            after = due;
+        }
+    }
+
+    /// Promises the dues of `(planned_to, horizon]` of all live jobs: from the index where it knows, from the
+    /// schedules themselves where it does not.
+    fn plan_live(&mut self, planned_to: Millis, horizon: Millis, plan: &mut Plan) {
+        let (start, end) = (planned_to + 1, horizon + 1);
+        let mut dues: Vec<(Millis, u32)> = Vec::new();
+        let index = self.index.clone();
+        let covered = index.window();
+        let (mid_start, mid_end) = (start.max(covered.from()), end.min(covered.to()));
+        if mid_start < mid_end {
+            dues.extend(index.query(mid_start, mid_end).iter().filter(|(_, job)| !self.stale.contains(job)));
+            for &job in &self.stale {
+                let own = JobDues { fleet: &self.fleet, job, holes: &[] };
+                let mut after = mid_start - 1;
+                while let Some(due) = own.next(after).filter(|&due| due < mid_end) {
+                    dues.push((due, job));
+                    after = due;
+                }
+            }
+            if start < mid_start {
+                self.fleet.dues_between(start, mid_start, &mut dues);
+            }
+            if mid_end < end {
+                self.fleet.dues_between(mid_end, end, &mut dues);
+            }
+        } else {
+            self.fleet.dues_between(start, end, &mut dues);
+        }
+        for (due, job) in dues {
+            let at = job as usize;
+            let job = JobId(job);
+            // A job that is behind is judged by itself, from its own watermark.
+            if self.modes[at] == Mode::Live && !self.behind.contains(&job) && due > self.watermarks[at] {
+                plan.promises.push(PlannedRun { due, job, trigger: Trigger::Schedule });
+                plan.states.insert(job);
+            }
+        }
+        for run in &plan.promises {
+            let mark = &mut self.watermarks[run.job.index()];
+            *mark = (*mark).max(run.due);
+        }
+    }
+
+    fn plan_timed(&mut self, now: Millis, horizon: Millis, plan: &mut Plan) {
+        while let Some(&Reverse((due, job, no))) = self.timed_next.peek() {
+            if due > horizon {
+                break;
+            }
+            self.timed_next.pop();
+            let Some(timed) = self.timed.get(&job).and_then(|timed| timed.get(no)) else { continue };
+            // An entry of a schedule that was edited meanwhile names an instant that is no longer due.
+            if timed.schedule.next(due - 1) != Some(due) {
+                continue;
+            }
+            let missed = catch_up::lateness(due, now) == Lateness::Missed;
+            let live = matches!(self.modes[job.index()], Mode::Live | Mode::Backlog);
+            if live && !missed {
+                match timed.action {
+                    ScheduleAction::Stop => plan.stops.push((due, job)),
+                    _ => plan.promises.push(PlannedRun { due, job, trigger: Trigger::Restart }),
+                }
+            }
+            let from = due.max(catch_up::missed_before(now));
+            self.timed_next.extend(timed.schedule.next(from).map(|due| Reverse((due, job, no))));
+        }
+        // Edits leave entries behind that name the same instant twice.
+        plan.stops.sort_unstable();
+        plan.stops.dedup();
+    }
+
+    fn promise(&mut self, job: JobId, due: Millis, now: Millis, _policy: &Policy, plan: &mut Plan) {
+        let missed = catch_up::lateness(due, now) == Lateness::Missed;
+        let trigger = if missed { Trigger::CatchUp } else { Trigger::Schedule };
+        plan.promises.push(PlannedRun { due, job, trigger });
+        plan.states.insert(job);
+        self.raise(job, due);
+    }
+
+    /// Watermarks only rise. Holes that the watermark has passed are forgotten.
+    fn raise(&mut self, job: JobId, due: Millis) {
+        let mark = &mut self.watermarks[job.index()];
+        *mark = (*mark).max(due);
+        if let Some(extra) = self.extras.get_mut(&job) {
+            let mark = *mark;
+            extra.holes.retain(|(_, to)| *to > mark);
+            if extra.holes.is_empty() && extra.paused_at.is_none() {
+                self.extras.remove(&job);
+            }
+        }
+    }
+}
