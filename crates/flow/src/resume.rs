@@ -1,0 +1,199 @@
+use std::collections::BTreeMap;
+
+use cadran_core::{Body, Found, Handler, Now, Outcome, StepNo, StepRecord};
+
+use crate::progress::{AttemptEnd, Next, Progress, StopWhy};
+use crate::retry;
+use crate::slot::{LOST_MAX, Slot, State};
+
+/// Why a run is taken up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// The server was gone. The run goes on where it stood: what was over stays over, waits go on, and attempts
+    /// that were on are taken as they were found.
+    Recover,
+    /// Someone asked to retry an ended run. What succeeded stays; everything else runs again, with fresh retries.
+    Retry,
+}
+
+impl Progress {
+    /// Takes a run up again from its records and from what executors still know of its attempts (`found`, only
+    /// those of this run, in any order).
+    ///
+    /// Attempts go on from the highest number known. Under [`Resume::Recover`] an attempt that was on and is found
+    /// ended is taken as it ended; one that is cut off, or that nobody knows, is lost: started again unless
+    /// `at_most_once`, at most [`LOST_MAX`] times, counted across recoveries. A run found in the middle of a stop
+    /// goes on stopping.
+    pub fn resume(
+        body: &Body,
+        records: &[StepRecord],
+        found: &[Found],
+        mode: Resume,
+        at_most_once: bool,
+        now: Now,
+        out: &mut Vec<Next>,
+    ) -> Progress {
+        let mut progress = Progress::untouched(body, at_most_once);
+        progress.restore(body, records, mode);
+        let found = progress.place_found(found, mode);
+        progress.recount(body);
+        progress.set_out(body);
+        if progress.stop.is_some() {
+            // Nothing runs any more, so nobody is told to stop: the orders go nowhere.
+            progress.stop_steps(body, now, &mut Vec::new());
+        }
+        progress.take_up_waits(body, now, out);
+        progress.take_ends(body, &found, now, out);
+        progress.advance(body, out);
+        progress
+    }
+
+    /// Fills the slots from the records. Records are found by place, or by name when the job was edited since.
+    fn restore(&mut self, body: &Body, records: &[StepRecord], mode: Resume) {
+        let in_place = self.slots.len() <= records.len()
+            && body.steps.iter().zip(records).all(|(step, record)| *step.name == *record.name);
+        let (steps, rest) = records.split_at(if in_place { self.slots.len() } else { 0 });
+        let mut by_name: BTreeMap<&str, &StepRecord> =
+            rest.iter().map(|record| (&*record.name, record)).collect();
+        for at in 0..self.slots.len() {
+            let record = if in_place { steps.get(at) } else { by_name.remove(&*body.steps[at].name) };
+            if let Some(record) = record {
+                self.restore_one(body, StepNo(at as u16), record, mode);
+            }
+        }
+        for handler in Handler::ALL {
+            if let Some(record) = by_name.get(handler.step_name()) {
+                self.extra.get_or_insert_default();
+                self.restore_one(body, self.handler_no(handler), record, mode);
+                if handler == Handler::Stop && mode == Resume::Recover && record.attempt > 0 {
+                    self.stop = Some(StopWhy::Asked);
+                }
+            }
+        }
+    }
+
+    fn restore_one(&mut self, body: &Body, no: StepNo, record: &StepRecord, mode: Resume) {
+        let (is_step, at_most_once) = (self.is_step(no), self.at_most_once);
+        let mut state = State::from(record.status);
+        let kept = match mode {
+            Resume::Recover => state != State::Pending,
+            Resume::Retry => is_step && state == State::Succeeded,
+        };
+        if !kept {
+            state = State::Pending;
+        }
+        let Some(slot) = self.slot_mut(no) else {
+            return;
+        };
+        *slot = Slot { attempt: record.attempt, state, ..Slot::default() };
+        if !kept {
+            return;
+        }
+        slot.message = record.message.clone();
+        slot.started_at = record.started_at.into();
+        slot.ended_at = record.ended_at.into();
+        slot.exit_code = record.exit_code;
+        slot.lost = record.lost;
+        // An attempt that is on has not failed yet. After a retry by hand this counts failures of earlier openings
+        // too, and so allows fewer retries rather than more.
+        let settled = record.attempt.saturating_sub(u32::from(state == State::Running));
+        slot.failures = settled.saturating_sub(record.lost);
+        slot.given_up = state == State::Failed
+            && slot.exit_code.is_none()
+            && (slot.lost >= LOST_MAX || at_most_once && slot.lost > 0);
+        if is_step && state == State::Stopped {
+            self.stop = Some(StopWhy::Asked);
+        }
+        if let (Some(value), Some(name)) =
+            (&record.output, body.step(no).and_then(|step| step.output.as_ref()))
+        {
+            self.extra.get_or_insert_default().outputs.set(no, name, value);
+        }
+    }
+
+    /// Moves slots on to what executors know beyond the records. The answer holds, by step, the newest attempt found
+    /// of each that is on.
+    fn place_found<'a>(&mut self, found: &'a [Found], mode: Resume) -> BTreeMap<StepNo, &'a Found> {
+        let mut newest = BTreeMap::new();
+        let mut sorted: Vec<&Found> = found.iter().collect();
+        sorted.sort_by_key(|found| (found.step, found.attempt));
+        for group in sorted.chunk_by(|a, b| a.step == b.step) {
+            let Some((last, before)) = group.split_last() else {
+                continue;
+            };
+            if !self.is_step(last.step) {
+                self.extra.get_or_insert_default();
+            }
+            let Some(slot) = self.slot_mut(last.step) else {
+                continue;
+            };
+            let newer = last.attempt > slot.attempt;
+            slot.attempt = slot.attempt.max(last.attempt);
+            if mode == Resume::Retry || slot.state == State::Succeeded {
+                continue;
+            }
+            if newer {
+                // The order went out, and the server was gone before it could record that.
+                let lost = before.iter().filter(|found| is_cut_off(found)).count() as u32;
+                slot.lost = slot.lost.max(lost);
+                slot.failures = slot.attempt.saturating_sub(1).saturating_sub(slot.lost);
+                slot.state = State::Running;
+                slot.started_at = last.started_at.into();
+            }
+            if slot.state == State::Running && slot.attempt == last.attempt {
+                newest.insert(last.step, *last);
+            }
+        }
+        newest
+    }
+
+    /// Counts what the slots say.
+    fn recount(&mut self, body: &Body) {
+        for at in 0..self.slots.len() {
+            let slot = &self.slots[at];
+            self.begun |= slot.state.is_over() || slot.started_at.get().is_some();
+            self.live += u16::from(slot.state == State::Running);
+            self.count(body, StepNo(at as u16));
+        }
+        if let Some(extra) = &self.extra {
+            self.live += extra.handlers.iter().filter(|slot| slot.state == State::Running).count() as u16;
+        }
+    }
+
+    /// Ends every attempt that was on: as it was found, or lost.
+    fn take_ends(&mut self, body: &Body, newest: &BTreeMap<StepNo, &Found>, now: Now, out: &mut Vec<Next>) {
+        let on: Vec<StepNo> = self.live().map(|(no, _)| no).collect();
+        for no in on {
+            let found = newest.get(&no);
+            let end = match found.and_then(|found| found.ended.as_ref().map(|ended| (ended, &found.output))) {
+                Some(((at, outcome), output)) => AttemptEnd { at: *at, outcome, output: output.as_deref() },
+                None => AttemptEnd { at: now.wall, outcome: &Outcome::Lost, output: None },
+            };
+            self.attempt_over(body, no, end, now, out);
+        }
+    }
+
+    /// Goes on with waits for a retry. What is left of one is told by the wall clock, for the monotonic one began
+    /// anew; a stepped clock can shorten a wait, but not stretch it.
+    fn take_up_waits(&mut self, body: &Body, now: Now, out: &mut Vec<Next>) {
+        for at in 0..self.slots.len() + Handler::ALL.len() {
+            let no = StepNo(at as u16);
+            let Some(step) = body.step(no) else {
+                continue;
+            };
+            let Some(slot) = self.slot_mut(no) else {
+                continue;
+            };
+            if slot.state != State::Waiting {
+                continue;
+            }
+            let wait = if slot.failures == 0 { 0 } else { retry::wait_ms(&step.retry, slot.failures) };
+            let waited = slot.ended_at.get().map_or(0, |ended| now.wall.saturating_sub(ended));
+            self.wait(no, wait.saturating_sub(waited).clamp(0, wait), now, out);
+        }
+    }
+}
+
+fn is_cut_off(found: &Found) -> bool {
+    matches!(found.ended, None | Some((_, Outcome::Lost)))
+}
