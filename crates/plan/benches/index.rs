@@ -1,1 +1,42 @@
-fn main(){}
+//! The run index beside the plain design of its specification and beside other cron crates, in one run.
+//!
+//! `cargo bench -p cadran-plan --bench index [-- --quick] [-- NAME…]` prints a table; every row that has a goal says
+//! whether it was met. Times are the best of several repetitions on both sides.
+
+#[path = "index/measure.rs"]
+mod measure;
+#[path = "index/plain.rs"]
+mod plain;
+#[path = "index/run_list.rs"]
+mod run_list;
+#[path = "index/table.rs"]
+mod table;
+
+use std::time::Duration;
+
+use measure::{Counting, Effort};
+use table::Table;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let quick = words.iter().any(|word| word == "--quick");
+    let wanted: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let effort = if quick {
+        Effort { budget: Duration::from_millis(300), times_min: 5 }
+    } else {
+        Effort { budget: Duration::from_secs(2), times_min: 10 }
+    };
+    let groups: &[(&str, fn(Effort, bool, &mut Table))] =
+        &[("list", run_list::build), ("query", run_list::query), ("sizes", run_list::sizes)];
+    let mut table = Table::default();
+    for (name, group) in groups {
+        if wanted.is_empty() || wanted.contains(name) {
+            table.title(name);
+            group(effort, quick, &mut table);
+        }
+    }
+    table.close();
+}

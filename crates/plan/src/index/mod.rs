@@ -26,18 +26,28 @@
 //!   that from the fleet itself.
 //! - An index never changes. Readers of an [`IndexCell`] take no lock and wait for nobody.
 
+mod build;
 mod cell;
+mod chunked;
+mod expand;
+mod fleet;
+mod intern;
 mod list;
+mod patch;
 mod runs;
 mod segment;
+mod sort;
 
 use std::sync::Arc;
 
 use cadran_cron::Millis;
 
+pub use build::build;
 pub use cell::{IndexCell, IndexGuard};
+pub use fleet::{Fleet, FleetSnapshot};
 pub use runs::{Iter, Runs};
 use segment::{SPAN_MS, Segment, number_of};
+pub use sort::Buffers;
 
 /// A job's due. Ordered by due, then job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -189,16 +199,4 @@ impl<'a> IntoIterator for &'a Index {
     fn into_iter(self) -> Iter<'a> {
         self.runs().iter()
     }
-}
-
-/// Room that one build leaves to the next.
-#[derive(Debug, Default)]
-pub struct Buffers {
-    counts: Vec<u32>,
-    cursors: Vec<u32>,
-    jobs: Vec<u32>,
-    fine: Vec<u64>,
-    fine_out: Vec<u64>,
-    /// The segment without runs, shared by all.
-    empty: Arc<Segment>,
 }

@@ -67,9 +67,19 @@ impl Segment {
         self.directory.bytes() + self.jobs.capacity() * 4 + self.fine.capacity() * 8
     }
 
-    /// Gives the two lists back, for the next segment to be written into.
-    pub(super) fn into_lists(self) -> (Vec<u32>, Vec<u64>) {
-        (self.jobs, self.fine)
+    /// All jobs due on whole seconds.
+    pub(super) fn jobs(&self) -> &[u32] {
+        &self.jobs
+    }
+
+    /// All packed runs due between seconds.
+    pub(super) fn fine(&self) -> &[u64] {
+        &self.fine
+    }
+
+    /// Where the jobs of a second start.
+    pub(super) fn start_of(&self, second: usize) -> usize {
+        self.directory.start_of(second)
     }
 
     fn jobs_before(&self, at: Millis) -> usize {

@@ -1,0 +1,103 @@
+//! Timing and counting: the best of several repetitions, and the bytes an allocation-happy body asks for.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, counting live bytes and their peak.
+pub(crate) struct Counting;
+
+// SAFETY: every call goes to the system allocator with the same arguments; only numbers are kept beside it.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        grow(layout.size());
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        grow(layout.size());
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        grow(size);
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+fn grow(bytes: usize) {
+    let live = LIVE.fetch_add(bytes, Relaxed) + bytes;
+    PEAK.fetch_max(live, Relaxed);
+}
+
+/// Runs the body and says how many bytes it left allocated and how many more it needed meanwhile.
+pub(crate) fn allocated<T>(body: impl FnOnce() -> T) -> (T, usize, usize) {
+    let before = LIVE.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    let value = body();
+    let (left, peak) = (LIVE.load(Relaxed).saturating_sub(before), PEAK.load(Relaxed).saturating_sub(before));
+    (value, left, peak - left.min(peak))
+}
+
+/// How often each measurement is repeated.
+#[derive(Clone, Copy)]
+pub(crate) struct Effort {
+    pub(crate) budget: Duration,
+    pub(crate) times_min: u32,
+}
+
+impl Effort {
+    /// The shortest time one call takes. Preparation is not counted; neither is dropping the result.
+    #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+    pub(crate) fn best<P, T>(self, mut prepare: impl FnMut() -> P, mut body: impl FnMut(P) -> T) -> Duration {
+        let (began, mut best, mut times) = (Instant::now(), Duration::MAX, 0);
+        while times < self.times_min || began.elapsed() < self.budget {
+            let prepared = prepare();
+            let start = Instant::now();
+            let value = black_box(body(black_box(prepared)));
+            best = best.min(start.elapsed());
+            drop(value);
+            times += 1;
+        }
+        best
+    }
+
+    /// As [`best`](Effort::best), for a body so short that it is called many times between two looks at the clock.
+    pub(crate) fn best_of_many<T>(self, calls: u32, mut body: impl FnMut() -> T) -> Duration {
+        self.best(|| (), |()| (0..calls).for_each(|_| drop(black_box(body())))) / calls
+    }
+}
+
+/// Single latencies, sorted.
+pub(crate) struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    /// Times every call of the body alone.
+    #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+    pub(crate) fn of<T>(calls: usize, mut body: impl FnMut(usize) -> T) -> Latencies {
+        let mut all: Vec<Duration> = (0..calls)
+            .map(|n| {
+                let start = Instant::now();
+                black_box(body(n));
+                start.elapsed()
+            })
+            .collect();
+        all.sort_unstable();
+        Latencies(all)
+    }
+
+    pub(crate) fn at(&self, share: f64) -> Duration {
+        self.0[((self.0.len() - 1) as f64 * share) as usize]
+    }
+}

@@ -1,0 +1,276 @@
+//! The index against a plain oracle: a list of (due, job), sorted, without duplicates.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cadran_cron::{Dialect, Millis, Schedule, Zone};
+use cadran_plan::index::{Buffers, Fleet, Index, Run, Window, build};
+use proptest::prelude::*;
+
+/// 2026-03-29T00:00Z: Paris changes its clocks an hour later, the others do not.
+const START: Millis = 1_774_742_400_000;
+
+/// Expressions that use minutes, seconds, days and elapsed time in every way that is expanded differently.
+const EXPRESSIONS: &[&str] = &[
+    "* * * * *",
+    "*/15 * * * *",
+    "0 * * * *",
+    "7,37 */2 * * *",
+    "30 2 * * *",
+    "0 0 1 * *",
+    "*/20 * * * * *",
+    "30 */10 * * * *",
+    "5-9 0 * * * *",
+    "* * * * * *",
+    "every 90s",
+    "every 7s",
+    "every 5m",
+    "every 45m",
+    "every 1700ms",
+    "every 61s",
+];
+
+const ZONES: &[&str] =
+    &["UTC", "Europe/Paris", "Asia/Kolkata", "Asia/Kathmandu", "America/New_York", "Australia/Lord_Howe"];
+
+fn schedule(expression: usize, zone: usize) -> Arc<Schedule> {
+    let zone = Zone::get(ZONES[zone % ZONES.len()]).unwrap();
+    let text = EXPRESSIONS[expression % EXPRESSIONS.len()];
+    Arc::new(Schedule::parse(text, &zone, Dialect::Cadran).unwrap_or_else(|error| panic!("{text}: {error}")))
+}
+
+/// A job with up to three schedules; none means that it is removed.
+fn change() -> impl Strategy<Value = (u32, Vec<(usize, usize)>)> {
+    (0..40u32, prop::collection::vec((0..EXPRESSIONS.len(), 0..ZONES.len()), 0..4))
+        .prop_map(|(job, schedules)| (if job < 35 { job } else { job * 1_000 }, schedules))
+}
+
+fn apply(
+    fleet: &mut Fleet,
+    model: &mut BTreeMap<u32, Vec<Arc<Schedule>>>,
+    change: &(u32, Vec<(usize, usize)>),
+) {
+    let schedules: Vec<_> = change.1.iter().map(|&(expression, zone)| schedule(expression, zone)).collect();
+    fleet.set(change.0, &schedules);
+    if schedules.is_empty() {
+        model.remove(&change.0)
+    } else {
+        model.insert(change.0, schedules)
+    };
+}
+
+fn oracle(model: &BTreeMap<u32, Vec<Arc<Schedule>>>, from: Millis, to: Millis) -> Vec<(Millis, u32)> {
+    let mut runs = Vec::new();
+    for (&job, schedules) in model {
+        for schedule in schedules {
+            let mut after = from - 1;
+            while let Some(due) = schedule.next(after).filter(|&due| due < to) {
+                runs.push((due, job));
+                after = due;
+            }
+        }
+    }
+    runs.sort_unstable();
+    runs.dedup();
+    runs
+}
+
+fn check(index: &Index, expected: &[(Millis, u32)]) {
+    assert!(index.into_iter().eq(expected.iter().copied()), "{:?}", difference(index, expected));
+    assert_eq!(index.len(), expected.len());
+    assert_eq!(index.peek(), expected.first().copied());
+}
+
+fn difference(
+    index: &Index,
+    expected: &[(Millis, u32)],
+) -> Option<(usize, Option<(Millis, u32)>, Option<(Millis, u32)>)> {
+    let found: Vec<_> = index.into_iter().collect();
+    let place = (0..=found.len().max(expected.len())).find(|&n| found.get(n) != expected.get(n))?;
+    Some((place, found.get(place).copied(), expected.get(place).copied()))
+}
+
+/// Every way of reading a query gives what the oracle has in that window.
+fn check_query(index: &Index, all: &[(Millis, u32)], start: Millis, end: Millis) {
+    let expected: Vec<_> = all.iter().copied().filter(|run| start <= run.0 && run.0 < end).collect();
+    let runs = index.query(start, end);
+    assert_eq!(runs.iter().collect::<Vec<_>>(), expected);
+    assert_eq!(runs.len(), expected.len());
+    assert_eq!(runs.is_empty(), expected.is_empty());
+    assert_eq!(runs.first(), expected.first().copied());
+    let whole: Vec<_> = expected.iter().copied().filter(|run| run.0 % 1000 == 0).collect();
+    let between: Vec<_> = expected.iter().copied().filter(|run| run.0 % 1000 != 0).collect();
+    let by_second = runs.seconds().flat_map(|(due, jobs)| jobs.iter().map(move |&job| (due, job)));
+    assert_eq!(by_second.collect::<Vec<_>>(), whole);
+    assert!(runs.slices().flatten().copied().eq(whole.iter().map(|run| run.1)));
+    assert_eq!(runs.fine().collect::<Vec<_>>(), between);
+    if let Some(slice) = runs.as_slice() {
+        assert!(slice.iter().copied().eq(expected.iter().map(|run| run.1)));
+    }
+    for due in [start, end] {
+        let jobs: Vec<u32> =
+            all.iter().filter(|run| run.0 == due && due % 1000 == 0).map(|run| run.1).collect();
+        assert_eq!(index.second(due), jobs);
+    }
+}
+
+fn instant() -> impl Strategy<Value = Millis> {
+    prop_oneof![
+        (-2i64..40).prop_map(|n| n * 600_000),
+        (0i64..12_000).prop_map(|n| n * 1_000),
+        -1_000_000i64..12_000_000,
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_run_list_gives_the_sorted_list(
+        runs in prop::collection::vec((instant(), prop_oneof![0..5u32, any::<u32>()]), 0..800),
+        from in instant(),
+        span in prop_oneof![9 => 0i64..15_000_000, 1 => Just(Window::SPAN_MS_MAX / 20)],
+        queries in prop::collection::vec((instant(), instant()), 4),
+    ) {
+        let list: Vec<Run> = runs.iter().map(|&(due, job)| Run { due, job }).collect();
+        let mut buffers = Buffers::default();
+        let mut expected: Vec<_> = runs.into_iter().filter(|run| (from..from + span).contains(&run.0)).collect();
+        expected.sort_unstable();
+        expected.dedup();
+        // Twice: what the buffers keep must not show.
+        for _ in 0..2 {
+            let index = Index::from_runs(&list, Window::new(from, from + span), &mut buffers);
+            check(&index, &expected);
+            for &(start, end) in &queries {
+                check_query(&index, &expected, start, end);
+            }
+            let minutes = (span / 60_000 + 1).min(500) as usize;
+            let counts = index.counts_per_minute(from, minutes);
+            for (n, &count) in counts.iter().enumerate() {
+                let start = from + n as Millis * 60_000;
+                let inside = expected.iter().filter(|run| (start..start + 60_000).contains(&run.0)).count();
+                prop_assert_eq!(count as usize, inside);
+            }
+        }
+    }
+
+    #[test]
+    fn a_fleet_gives_what_its_schedules_name(
+        changes in prop::collection::vec(change(), 1..60),
+        from in instant(),
+        span in 0i64..9_000_000,
+        queries in prop::collection::vec((instant(), instant()), 4),
+    ) {
+        let (mut fleet, mut model) = (Fleet::new(), BTreeMap::new());
+        changes.iter().for_each(|change| apply(&mut fleet, &mut model, change));
+        prop_assert_eq!(fleet.len(), model.len());
+        prop_assert!(fleet.jobs().eq(model.keys().copied()));
+        let (from, to) = (START + from, START + from + span);
+        let expected = oracle(&model, from, to);
+        let index = build(&fleet.snapshot(), Window::new(from, to), &mut Buffers::default());
+        check(&index, &expected);
+        for (start, end) in queries {
+            check_query(&index, &expected, START + start, START + end);
+        }
+        let mut dues = vec![(0, 0)];
+        fleet.dues_between(from, to, &mut dues);
+        prop_assert_eq!(&dues[1..], expected.as_slice());
+    }
+
+    #[test]
+    fn a_patch_equals_a_rebuild(
+        first in prop::collection::vec(change(), 0..50),
+        then in prop::collection::vec(prop::collection::vec(change(), 1..4), 1..4),
+        from in instant(),
+        span in 0i64..9_000_000,
+    ) {
+        let (mut fleet, mut model) = (Fleet::new(), BTreeMap::new());
+        first.iter().for_each(|change| apply(&mut fleet, &mut model, change));
+        let window = Window::new(START + from, START + from + span);
+        let mut buffers = Buffers::default();
+        let mut index = build(&fleet.snapshot(), window, &mut buffers);
+        for changes in then {
+            let kept = index.clone();
+            let before = oracle(&model, window.from(), window.to());
+            changes.iter().for_each(|change| apply(&mut fleet, &mut model, change));
+            let jobs: Vec<u32> = changes.iter().map(|change| change.0).collect();
+            index = index.with_changed(&fleet.snapshot(), &jobs, &mut buffers);
+            check(&index, &oracle(&model, window.from(), window.to()));
+            check(&kept, &before);
+        }
+    }
+
+    #[test]
+    fn rolling_forward_equals_a_rebuild(
+        changes in prop::collection::vec(change(), 0..40),
+        steps in prop::collection::vec((-100_000i64..2_000_000, 0i64..5_000_000), 1..6),
+        changed in change(),
+    ) {
+        let (mut fleet, mut model) = (Fleet::new(), BTreeMap::new());
+        changes.iter().for_each(|change| apply(&mut fleet, &mut model, change));
+        let mut buffers = Buffers::default();
+        let mut from = START;
+        let mut index = build(&fleet.snapshot(), Window::new(from, from + 1_000_000), &mut buffers);
+        for (n, (step, span)) in steps.into_iter().enumerate() {
+            if n == 1 {
+                apply(&mut fleet, &mut model, &changed);
+                index = index.with_changed(&fleet.snapshot(), &[changed.0], &mut buffers);
+            }
+            from += step;
+            let window = Window::new(from, from + span);
+            index = index.advance(&fleet.snapshot(), window, &mut buffers);
+            prop_assert_eq!(index.window(), window);
+            check(&index, &oracle(&model, window.from(), window.to()));
+        }
+    }
+}
+
+#[test]
+fn a_list_index_rolls_forward_from_its_fleet() {
+    let mut fleet = Fleet::new();
+    fleet.set(3, &[schedule(0, 0)]);
+    let snapshot = fleet.snapshot();
+    let window = Window::new(START + 90_000, START + 1_500_000);
+    let mut runs = Vec::new();
+    snapshot.dues_between(window.from(), window.to(), &mut runs);
+    let list: Vec<Run> = runs.iter().map(|&(due, job)| Run { due, job }).collect();
+    let mut buffers = Buffers::default();
+    let index = Index::from_runs(&list, window, &mut buffers);
+    // The list ends inside a segment: what lies behind its end has to be found all the same.
+    let later = Window::new(START, START + 3_600_000);
+    check(
+        &index.advance(&snapshot, later, &mut buffers),
+        &oracle(&BTreeMap::from([(3, vec![schedule(0, 0)])]), START, later.to()),
+    );
+}
+
+#[test]
+fn schedules_are_kept_once_and_forgotten_with_their_last_job() {
+    let mut fleet = Fleet::new();
+    for job in 0..1_000 {
+        fleet.set(job, &[schedule(0, 0), schedule(1, 1), schedule(0, 0)]);
+    }
+    assert_eq!((fleet.len(), fleet.schedules_len()), (1_000, 2));
+    assert_eq!(fleet.schedules(7).count(), 2);
+    fleet.set(0, &[schedule(1, 1)]);
+    for job in 1..1_000 {
+        fleet.remove(job);
+    }
+    assert_eq!((fleet.len(), fleet.schedules_len()), (1, 1));
+    fleet.remove(0);
+    fleet.remove(5_000_000);
+    assert_eq!((fleet.len(), fleet.schedules_len()), (0, 0));
+    assert!(fleet.is_empty());
+}
+
+#[test]
+fn a_snapshot_does_not_see_later_changes() {
+    let mut fleet = Fleet::new();
+    fleet.set(1, &[schedule(0, 0)]);
+    let snapshot = fleet.snapshot();
+    fleet.remove(1);
+    fleet.set(2, &[schedule(1, 0)]);
+    let mut dues = Vec::new();
+    snapshot.dues_between(START, START + 120_000, &mut dues);
+    assert_eq!(dues, [(START, 1), (START + 60_000, 1)]);
+}
