@@ -1,1 +1,44 @@
-//! REST API, OpenAPI document and metrics.
+//! How do people and programs speak with the server?
+//!
+//! [`router`] makes the REST API under `/api/v1`, with `/health` and `/metrics` beside it, out of an [`ApiState`]: records
+//! are read from the store, logs from their files, and everything else is asked of the running server through the
+//! [`Server`] trait. [`serve`] puts it on a listener, with bounds on connections, heads, bodies, times and the stop.
+//!
+//! ```no_run
+//! # async fn example(server: std::sync::Arc<dyn cadran_http::Server>, store: cadran_store::Store, logs: cadran_exec::LogDir)
+//! # -> Result<(), Box<dyn std::error::Error>> {
+//! use cadran_http::{ApiState, Limits, router, serve, token};
+//!
+//! let token = token::load_or_create("data/token".as_ref())?;
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:7788").await?;
+//! let stop = async { tokio::signal::ctrl_c().await.unwrap_or_default() };
+//! serve(listener, router(ApiState::new(server, store, logs, token.hash())), stop, Limits::default()).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! It knows nothing of deciding and of SQL text: it carries commands in and records out.
+//!
+//! Invariants: every path but `/health` needs the token, also those that do not exist; a name or an id from outside is
+//! parsed into its strict type before anything looks for it, and a step's name is only compared with names that are
+//! there; unknown fields are refused; every error has one shape, made in one file; the OpenAPI document lists every
+//! endpoint, since both come from one table.
+#![forbid(unsafe_code)]
+
+mod endpoint;
+mod error;
+mod guard;
+pub mod instant;
+mod listen;
+mod range;
+mod request;
+mod server;
+mod state;
+pub mod token;
+mod view;
+
+pub use endpoint::{openapi, router};
+pub use listen::{Limits, Peer, serve};
+pub use server::{FileProblem, Health, LiveEvent, Server};
+pub use state::ApiState;
+pub use token::{Token, TokenHash};

@@ -1,0 +1,303 @@
+use std::fmt;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use cadran_core::{Command, Reply};
+use cadran_store::JobQuery;
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::ApiState;
+use crate::error::{ApiError, ErrorBody};
+use crate::request::{self, Fields, JobAt, JsonBody, NoBody, NoFields};
+use crate::view::{JobDetail, JobItem};
+
+/// Which jobs.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JobFields {
+    /// Only jobs whose name contains this text, in upper or lower case.
+    text: Option<String>,
+    /// Only jobs whose name comes after this one: the `next` of the page before.
+    after: Option<String>,
+    /// Removed jobs too.
+    removed: Option<bool>,
+    /// How many, 1 to 1000; 100 unless given.
+    limit: Option<u32>,
+}
+
+/// A page of jobs.
+#[derive(Serialize, ToSchema)]
+pub(super) struct JobPage {
+    /// By name.
+    jobs: Vec<JobItem>,
+    /// Where the next page starts (`after`), when there may be one.
+    next: Option<String>,
+}
+
+/// Lists jobs by name.
+#[utoipa::path(
+    get, path = "/api/v1/jobs", tag = "jobs", operation_id = "list_jobs",
+    params(JobFields),
+    responses((status = 200, body = JobPage), (status = "default", body = ErrorBody)),
+)]
+pub(super) async fn list(
+    State(state): State<ApiState>,
+    Fields(fields): Fields<JobFields>,
+) -> Result<Json<JobPage>, ApiError> {
+    let limit = request::limit(fields.limit)?;
+    let query = JobQuery {
+        after: request::job_field(fields.after.as_deref())?,
+        text: fields.text,
+        include_removed: fields.removed.unwrap_or(false),
+        limit: limit as u32,
+    };
+    let found = state.store.jobs(&query).await.map_err(ApiError::store)?;
+    let next = found.last().filter(|_| found.len() >= limit).map(|job| job.put.name.to_string());
+    let jobs = found.iter().map(|job| JobItem::new(job, state.server.next_due(&job.put.name))).collect();
+    Ok(Json(JobPage { jobs, next }))
+}
+
+/// How many dues ahead the answer about one job shows.
+const NEXT_DUES_MAX: usize = 10;
+
+/// How far ahead they are looked for: four years reach the next 29 February.
+const NEXT_DUES_WINDOW_MS: i64 = 4 * 366 * 24 * 3_600_000;
+
+/// Shows one job: its definition in short, its next dues, its last run, its state, and what is wrong with its file.
+#[utoipa::path(
+    get, path = "/api/v1/jobs/{name}", tag = "jobs", operation_id = "show_job",
+    params(("name" = String, Path, description = "The job's name.")),
+    responses((status = 200, body = JobDetail), (status = "default", body = ErrorBody)),
+)]
+pub(super) async fn show(
+    State(state): State<ApiState>,
+    JobAt(name): JobAt,
+    Fields(NoFields {}): Fields<NoFields>,
+) -> Result<Json<JobDetail>, ApiError> {
+    let job =
+        state.store.job(&name).await.map_err(ApiError::store)?.ok_or_else(|| ApiError::no_such_job(&name))?;
+    let now = state.server.now();
+    let upcoming =
+        state.server.upcoming(now, now.saturating_add(NEXT_DUES_WINDOW_MS), Some(&name), NEXT_DUES_MAX);
+    let mut dues: Vec<_> = upcoming.into_iter().map(|(due, _)| due).collect();
+    // A due farther away than the server looks ahead is known by `next_due` alone.
+    if dues.is_empty() {
+        dues.extend(state.server.next_due(&name));
+    }
+    let mut problems = state.server.file_problems();
+    problems.retain(|problem| !problem.file.is_empty() && *problem.file == *job.put.source);
+    Ok(Json(JobDetail::new(&job, &dues, problems)))
+}
+
+/// What a trigger brings along.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TriggerBody {
+    /// Values for the job's parameters: an object by name, or a list by position.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    params: Params,
+    /// The run that asks, when a run asks.
+    parent: Option<String>,
+}
+
+/// What was made.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Triggered {
+    /// The new run.
+    run: String,
+    /// Its job.
+    job: String,
+}
+
+/// Runs a job now. The answer comes when the run is recorded; it starts at once, or when its turn comes.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{name}/trigger", tag = "jobs", operation_id = "trigger_job",
+    params(("name" = String, Path, description = "The job's name.")),
+    request_body = TriggerBody,
+    responses((status = 201, body = Triggered), (status = "default", body = ErrorBody)),
+)]
+pub(super) async fn trigger(
+    State(state): State<ApiState>,
+    JobAt(job): JobAt,
+    Fields(NoFields {}): Fields<NoFields>,
+    JsonBody(body): JsonBody<TriggerBody>,
+) -> Result<(StatusCode, Json<Triggered>), ApiError> {
+    let parent = request::run_field(body.parent.as_deref())?;
+    let name = job.to_string();
+    match state.server.command(Command::Trigger { job, params: body.params.0, parent }).await? {
+        Reply::Run(run) => Ok((StatusCode::CREATED, Json(Triggered { run: run.to_string(), job: name }))),
+        other => Err(ApiError::bug(format_args!("a trigger was answered with {other:?}"))),
+    }
+}
+
+/// What a command did.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Done {
+    /// `done`, or `already` when it was so before.
+    result: &'static str,
+    /// The run it was done to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
+}
+
+impl From<Reply> for Done {
+    fn from(reply: Reply) -> Done {
+        match reply {
+            Reply::Run(run) => Done { result: "done", run: Some(run.to_string()) },
+            Reply::Done => Done { result: "done", run: None },
+            Reply::Already => Done { result: "already", run: None },
+        }
+    }
+}
+
+/// Lets no due of a job start until it is resumed. Runs that are on go on.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{name}/pause", tag = "jobs", operation_id = "pause_job",
+    params(("name" = String, Path, description = "The job's name.")),
+    responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
+)]
+pub(super) async fn pause(
+    State(state): State<ApiState>,
+    JobAt(job): JobAt,
+    Fields(NoFields {}): Fields<NoFields>,
+    JsonBody(NoBody {}): JsonBody<NoBody>,
+) -> Result<Json<Done>, ApiError> {
+    Ok(Json(state.server.command(Command::Pause { job }).await?.into()))
+}
+
+/// Ends a pause.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/{name}/resume", tag = "jobs", operation_id = "resume_job",
+    params(("name" = String, Path, description = "The job's name.")),
+    responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
+)]
+pub(super) async fn resume(
+    State(state): State<ApiState>,
+    JobAt(job): JobAt,
+    Fields(NoFields {}): Fields<NoFields>,
+    JsonBody(NoBody {}): JsonBody<NoBody>,
+) -> Result<Json<Done>, ApiError> {
+    Ok(Json(state.server.command(Command::Resume { job }).await?.into()))
+}
+
+/// Parameter values: `{"name": "value"}` or `["first", "second"]`. Numbers and booleans count as their text.
+#[derive(Debug, Default, PartialEq)]
+struct Params(Vec<(Box<str>, Box<str>)>);
+
+impl<'de> Deserialize<'de> for Params {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Params, D::Error> {
+        struct ParamsVisitor;
+
+        impl<'de> Visitor<'de> for ParamsVisitor {
+            type Value = Params;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of parameters by name or a list by position")
+            }
+
+            fn visit_unit<E>(self) -> Result<Params, E> {
+                Ok(Params::default())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Params, A::Error> {
+                let mut seen = std::collections::BTreeSet::new();
+                let mut params = Vec::new();
+                while let Some((name, Value(value))) = map.next_entry::<String, Value>()? {
+                    if !seen.insert(name.clone()) {
+                        return Err(A::Error::custom(format_args!("the parameter {name:?} is given twice")));
+                    }
+                    params.push((name.into(), value));
+                }
+                Ok(Params(params))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Params, A::Error> {
+                let mut params: Vec<(Box<str>, Box<str>)> = Vec::new();
+                while let Some(Value(value)) = seq.next_element()? {
+                    params.push(((params.len() + 1).to_string().into(), value));
+                }
+                Ok(Params(params))
+            }
+        }
+
+        deserializer.deserialize_any(ParamsVisitor)
+    }
+}
+
+/// A scalar as text.
+struct Value(Box<str>);
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        struct ValueVisitor;
+
+        impl Visitor<'_> for ValueVisitor {
+            type Value = Value;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, a number or a boolean")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+                Ok(Value(text.into()))
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+                Ok(Value(value.to_string().into()))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+                Ok(Value(value.to_string().into()))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+                Ok(Value(value.to_string().into()))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+                Ok(Value(value.to_string().into()))
+            }
+        }
+
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn params_by_name_and_by_position() {
+        let check = |json: &str, expected: Result<&[(&str, &str)], &str>| {
+            let read = serde_json::from_str::<TriggerBody>(json).map(|body| body.params.0);
+            match (read, expected) {
+                (Ok(params), Ok(expected)) => {
+                    let params: Vec<(&str, &str)> =
+                        params.iter().map(|(name, value)| (&**name, &**value)).collect();
+                    assert_eq!(params, expected, "{json}");
+                }
+                (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{json}: {error}"),
+                (read, _) => panic!("{json}: {read:?}"),
+            }
+        };
+        check("{}", Ok(&[]));
+        check(r#"{"params": null}"#, Ok(&[]));
+        check(
+            r#"{"params": {"b": "x", "a": 1, "c": true, "d": 1.5}}"#,
+            Ok(&[("b", "x"), ("a", "1"), ("c", "true"), ("d", "1.5")]),
+        );
+        check(r#"{"params": ["x", -2]}"#, Ok(&[("1", "x"), ("2", "-2")]));
+        check(r#"{"params": {"a": "1", "a": "2"}}"#, Err("given twice"));
+        check(r#"{"params": {"a": {}}}"#, Err("a text, a number or a boolean"));
+        check(r#"{"params": {"a": null}}"#, Err("a text, a number or a boolean"));
+        check(r#"{"params": "a=b"}"#, Err("line 1 column"));
+        check(r#"{"param": {}}"#, Err("unknown field `param`, expected `params` or `parent`"));
+        check(r#"{"params": {}, "params": {}}"#, Err("duplicate field"));
+    }
+}

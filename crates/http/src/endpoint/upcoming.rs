@@ -1,0 +1,126 @@
+use axum::Json;
+use axum::extract::State;
+use cadran_core::Millis;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::error::{ApiError, ErrorBody};
+use crate::request::{self, Fields};
+use crate::{ApiState, instant};
+
+/// Which dues.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UpcomingFields {
+    /// Only dues after this instant; now unless given.
+    from: Option<String>,
+    /// Only dues up to this instant; a day after `from` unless given.
+    to: Option<String>,
+    /// Only dues of this job.
+    job: Option<String>,
+    /// How many, 1 to 1000; 100 unless given.
+    limit: Option<u32>,
+}
+
+/// Dues to come.
+#[derive(Serialize, ToSchema)]
+pub(super) struct UpcomingPage {
+    from: String,
+    from_ms: Millis,
+    to: String,
+    to_ms: Millis,
+    /// Earliest first.
+    upcoming: Vec<DueItem>,
+}
+
+/// One due.
+#[derive(Serialize, ToSchema)]
+pub(super) struct DueItem {
+    due: String,
+    due_ms: Millis,
+    /// Whose.
+    job: String,
+}
+
+/// What `to` is without being given.
+const WINDOW_MS: Millis = 24 * 3_600_000;
+
+/// Lists dues to come, earliest first. The server looks ahead for a bounded time, so a far `to` may be cut.
+#[utoipa::path(
+    get, path = "/api/v1/upcoming", tag = "upcoming", operation_id = "list_upcoming",
+    params(UpcomingFields),
+    responses((status = 200, body = UpcomingPage), (status = "default", body = ErrorBody)),
+)]
+pub(super) async fn upcoming(
+    State(state): State<ApiState>,
+    Fields(fields): Fields<UpcomingFields>,
+) -> Result<Json<UpcomingPage>, ApiError> {
+    let limit = request::limit(fields.limit)?;
+    let job = request::job_field(fields.job.as_deref())?;
+    let from = request::instant_field("from", fields.from.as_deref())?.unwrap_or_else(|| state.server.now());
+    let to =
+        request::instant_field("to", fields.to.as_deref())?.unwrap_or_else(|| from.saturating_add(WINDOW_MS));
+    if to < from {
+        return Err(ApiError::bad_field("to", &instant::to_text(to), "an instant that is not before from"));
+    }
+    let dues = state.server.upcoming(from, to, job.as_ref(), limit);
+    let upcoming = dues
+        .into_iter()
+        .take(limit)
+        .map(|(due, job)| DueItem { due: instant::to_text(due), due_ms: due, job: job.to_string() })
+        .collect();
+    Ok(Json(UpcomingPage {
+        from: instant::to_text(from),
+        from_ms: from,
+        to: instant::to_text(to),
+        to_ms: to,
+        upcoming,
+    }))
+}
+
+/// How far.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForecastFields {
+    /// From this instant; now unless given.
+    from: Option<String>,
+    /// How many minutes, 1 to 1440; 60 unless given.
+    minutes: Option<u32>,
+}
+
+/// A day: one number a minute is a small answer.
+const MINUTES_MAX: u32 = 1440;
+const MINUTES_DEFAULT: u32 = 60;
+
+/// Runs expected per minute.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Forecast {
+    from: String,
+    from_ms: Millis,
+    /// How many runs each minute after `from` is expected to start.
+    runs: Vec<u64>,
+}
+
+/// Counts the runs expected in each minute to come.
+#[utoipa::path(
+    get, path = "/api/v1/forecast", tag = "upcoming", operation_id = "forecast",
+    params(ForecastFields),
+    responses((status = 200, body = Forecast), (status = "default", body = ErrorBody)),
+)]
+pub(super) async fn forecast(
+    State(state): State<ApiState>,
+    Fields(fields): Fields<ForecastFields>,
+) -> Result<Json<Forecast>, ApiError> {
+    let from = request::instant_field("from", fields.from.as_deref())?.unwrap_or_else(|| state.server.now());
+    let minutes = match fields.minutes.unwrap_or(MINUTES_DEFAULT) {
+        minutes @ 1..=MINUTES_MAX => minutes as usize,
+        minutes => {
+            let allowed = format!("a number from 1 to {MINUTES_MAX}");
+            return Err(ApiError::bad_field("minutes", &minutes.to_string(), &allowed));
+        }
+    };
+    let runs = state.server.forecast(from, minutes);
+    Ok(Json(Forecast { from: instant::to_text(from), from_ms: from, runs }))
+}

@@ -1,0 +1,297 @@
+use std::fmt;
+
+use axum::http::header::{ALLOW, CONTENT_RANGE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use cadran_core::{JobName, NameError, Refusal, RunId, RunIdError};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Every answer that is not a success, in one shape. All of them are made in this file.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    help: Option<String>,
+    header: Option<(HeaderName, HeaderValue)>,
+    /// For the log alone: what the caller has no business to know.
+    detail: Option<String>,
+}
+
+/// The body of every answer that is not a success.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ErrorBody {
+    error: ErrorShape,
+}
+
+/// What went wrong.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ErrorShape {
+    /// A short stable word for programs.
+    code: &'static str,
+    /// What is wrong, in words.
+    message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<String>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError { status, code, message: message.into(), help: None, header: None, detail: None }
+    }
+
+    fn help(mut self, help: impl Into<String>) -> ApiError {
+        self.help = Some(help.into());
+        self
+    }
+
+    fn header(mut self, name: HeaderName, value: impl fmt::Display) -> ApiError {
+        self.header = HeaderValue::from_str(&value.to_string()).ok().map(|value| (name, value));
+        self
+    }
+
+    pub(crate) fn no_token() -> ApiError {
+        ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", "this needs a token")
+            .help("send `Authorization: Bearer TOKEN`; the token is in the file `token` of the server's data directory")
+            .header(WWW_AUTHENTICATE, "Bearer")
+    }
+
+    pub(crate) fn bad_token() -> ApiError {
+        ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token is not the one of this server")
+            .help("the token is in the file `token` of the server's data directory")
+            .header(WWW_AUTHENTICATE, "Bearer error=\"invalid_token\"")
+    }
+
+    pub(crate) fn too_many_bad_tokens(retry_after_secs: u64) -> ApiError {
+        ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_bad_tokens",
+            "too many requests without the right token came from this address",
+        )
+        .help(format!("try again in {retry_after_secs} s with the right token"))
+        .header(RETRY_AFTER, retry_after_secs)
+    }
+
+    pub(crate) fn no_such_path(path: &str) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, "no_such_path", format!("nothing is at {}", shown(path)))
+            .help("GET /api/v1/openapi.json lists every path")
+    }
+
+    pub(crate) fn wrong_method(method: &str, path: &str) -> ApiError {
+        ApiError::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "wrong_method",
+            format!("{} does not answer {}", shown(path), shown(method)),
+        )
+        .help("GET /api/v1/openapi.json lists the methods of every path")
+        .header(ALLOW, if path.starts_with("/api/") { "GET, HEAD, POST" } else { "GET, HEAD" })
+    }
+
+    pub(crate) fn bad_job_name(error: &NameError) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "bad_job_name", error.to_string())
+    }
+
+    pub(crate) fn bad_run_id(_: &RunIdError) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "bad_run_id", RunIdError.to_string())
+            .help("GET /api/v1/runs lists runs with their ids")
+    }
+
+    pub(crate) fn bad_path(message: String) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "bad_path", message)
+    }
+
+    pub(crate) fn bad_query(message: String) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "bad_query", message)
+    }
+
+    /// A field of the query with a value it cannot have.
+    pub(crate) fn bad_field(field: &str, value: &str, allowed: &str) -> ApiError {
+        ApiError::bad_query(format!("{field} cannot be {}", shown(value)))
+            .help(format!("{field} is {allowed}"))
+    }
+
+    pub(crate) fn bad_json(error: &serde_json::Error) -> ApiError {
+        ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "bad_json",
+            format!("the body is not what is expected: {error}"),
+        )
+    }
+
+    pub(crate) fn not_json() -> ApiError {
+        ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", "the body must be JSON")
+            .help("send `Content-Type: application/json`")
+    }
+
+    pub(crate) fn body_too_large(limit: usize) -> ApiError {
+        ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body_too_large",
+            format!("a body has at most {limit} bytes"),
+        )
+    }
+
+    pub(crate) fn body_broken() -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "body_broken", "the body ended before its announced length")
+    }
+
+    pub(crate) fn no_such_job(job: &JobName) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, "no_such_job", format!("there is no job named {job}"))
+            .help("GET /api/v1/jobs lists jobs; a job file with an error is listed by GET /api/v1/problems")
+    }
+
+    pub(crate) fn no_such_run(run: RunId) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, "no_such_run", format!("there is no run {run}"))
+            .help("GET /api/v1/runs lists runs; ended runs are dropped after the job's history retention")
+    }
+
+    pub(crate) fn no_such_log(run: RunId, step: &str, attempt: Option<u32>) -> ApiError {
+        let attempt = attempt.map(|attempt| format!(", attempt {attempt}")).unwrap_or_default();
+        ApiError::new(
+            StatusCode::NOT_FOUND,
+            "no_such_log",
+            format!("run {run} has no log of step {}{attempt}", shown(step)),
+        )
+        .help(format!("GET /api/v1/runs/{run}/logs lists its logs"))
+    }
+
+    pub(crate) fn range_outside(len: u64) -> ApiError {
+        ApiError::new(
+            StatusCode::RANGE_NOT_SATISFIABLE,
+            "range_outside",
+            format!("the range lies outside the log, which has {len} bytes"),
+        )
+        .header(CONTENT_RANGE, format_args!("bytes */{len}"))
+    }
+
+    pub(crate) fn too_many_followers(limit: usize) -> ApiError {
+        ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_followers",
+            format!("{limit} logs are being followed already"),
+        )
+        .help("close one, or read the log without follow")
+        .header(RETRY_AFTER, 5)
+    }
+
+    pub(crate) fn too_slow() -> ApiError {
+        ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too_slow",
+            "the answer took too long and was given up",
+        )
+        .help("try again; ask for less with limit, from and to")
+        .header(RETRY_AFTER, 1)
+    }
+
+    pub(crate) fn store(error: impl fmt::Display) -> ApiError {
+        let mut made = ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "store_unavailable",
+            "the store did not answer; jobs in memory keep running",
+        )
+        .help("try again; GET /health and the server's log say more")
+        .header(RETRY_AFTER, 1);
+        made.detail = Some(error.to_string());
+        made
+    }
+
+    /// A log file that is there and cannot be read.
+    pub(crate) fn log_unreadable(error: impl fmt::Display) -> ApiError {
+        let mut made =
+            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "log_unreadable", "the log could not be read")
+                .help("the server's log says why");
+        made.detail = Some(error.to_string());
+        made
+    }
+
+    /// A bug of ours.
+    pub(crate) fn bug(detail: impl fmt::Display) -> ApiError {
+        let mut made = ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "the server made a mistake; nothing was changed by this request",
+        )
+        .help("the server's log says where");
+        made.detail = Some(detail.to_string());
+        made
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> ApiError {
+        let message = refusal.to_string();
+        match refusal {
+            Refusal::NoSuchJob(job) => ApiError::no_such_job(&job),
+            Refusal::NoSuchRun(run) => ApiError::no_such_run(run),
+            Refusal::RunEnded(_) => ApiError::new(StatusCode::CONFLICT, "run_ended", message),
+            Refusal::NotRetryable(..) => ApiError::new(StatusCode::CONFLICT, "not_retryable", message)
+                .help("trigger the job for a new run"),
+            Refusal::Params(_) => ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_params", message)
+                .help("GET /api/v1/jobs/{name} lists the job's params"),
+            Refusal::Limit(_) => {
+                ApiError::new(StatusCode::TOO_MANY_REQUESTS, "limit", message).header(RETRY_AFTER, 5)
+            }
+            Refusal::Busy(_) => {
+                ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).header(RETRY_AFTER, 1)
+            }
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        if let Some(detail) = &self.detail {
+            tracing::warn!(code = self.code, detail, "request failed");
+        }
+        let body =
+            ErrorBody { error: ErrorShape { code: self.code, message: self.message, help: self.help } };
+        let mut response = (self.status, axum::Json(body)).into_response();
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}
+
+/// How much of a caller's own text an error repeats.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// A caller's text inside a message: quoted, escaped and cut, so that it can do nothing in a terminal.
+fn shown(text: &str) -> String {
+    let mut cut: String = text.chars().take(SHOWN_CHARS_MAX).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    format!("{cut:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_have_their_status() {
+        let job: JobName = "nightly".parse().unwrap();
+        let run = RunId::from_raw(7);
+        let check = |refusal: Refusal, status: u16, code: &str| {
+            let made = ApiError::from(refusal.clone());
+            assert_eq!((made.status.as_u16(), made.code), (status, code), "{refusal:?}");
+        };
+        check(Refusal::NoSuchJob(job), 404, "no_such_job");
+        check(Refusal::NoSuchRun(run), 404, "no_such_run");
+        check(Refusal::RunEnded(run), 409, "run_ended");
+        check(Refusal::NotRetryable(run, "it succeeded"), 409, "not_retryable");
+        check(Refusal::Params("no param x".into()), 422, "bad_params");
+        check(Refusal::Limit("too deep".into()), 429, "limit");
+        check(Refusal::Busy("stopping"), 503, "busy");
+    }
+
+    #[test]
+    fn a_callers_text_is_escaped_and_cut() {
+        assert_eq!(shown("a\u{1b}[31m"), r#""a\u{1b}[31m""#);
+        assert_eq!(shown(&"x".repeat(500)).chars().count(), SHOWN_CHARS_MAX + 3);
+    }
+}

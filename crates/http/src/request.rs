@@ -1,0 +1,177 @@
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use cadran_core::{JobName, Millis, RunId};
+use serde::de::DeserializeOwned;
+
+use crate::error::ApiError;
+use crate::instant;
+
+/// The largest body: parameters of a trigger, with room to spare.
+pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// The fields of a query, each known and given once.
+pub(crate) struct Fields<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Fields<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Fields<T>, ApiError> {
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(fields)) => Ok(Fields(fields)),
+            Err(rejection) => Err(ApiError::bad_query(rejection.body_text())),
+        }
+    }
+}
+
+/// A query without fields.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoFields {}
+
+/// A JSON body, every field known. An empty body is an empty object.
+pub(crate) struct JsonBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<JsonBody<T>, ApiError> {
+        let is_json = request.headers().get(CONTENT_TYPE).is_some_and(|value| {
+            let kind = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+            kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
+        });
+        let bytes = read_body(request.into_body()).await?;
+        if bytes.is_empty() {
+            return serde_json::from_str("{}").map(JsonBody).map_err(|error| ApiError::bad_json(&error));
+        }
+        if !is_json {
+            return Err(ApiError::not_json());
+        }
+        serde_json::from_slice(&bytes).map(JsonBody).map_err(|error| ApiError::bad_json(&error))
+    }
+}
+
+/// A body that has nothing to say: anything but `{}` is an unknown field.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoBody {}
+
+async fn read_body(body: Body) -> Result<bytes::Bytes, ApiError> {
+    // A body that announces its length is refused before any of it is read.
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return Err(ApiError::body_too_large(BODY_BYTES_MAX));
+    }
+    axum::body::to_bytes(body, BODY_BYTES_MAX).await.map_err(|error| {
+        let text = error.to_string();
+        if text.contains("length limit") {
+            ApiError::body_too_large(BODY_BYTES_MAX)
+        } else {
+            ApiError::body_broken()
+        }
+    })
+}
+
+/// The job named by the path. The pattern of a name is checked here, before anything looks for it.
+pub(crate) struct JobAt(pub(crate) JobName);
+
+impl<S: Send + Sync> FromRequestParts<S> for JobAt {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<JobAt, ApiError> {
+        let name: String = segment(parts, state).await?;
+        name.parse().map(JobAt).map_err(|error| ApiError::bad_job_name(&error))
+    }
+}
+
+/// The run named by the path. The pattern of an id is checked here, before anything looks for it.
+pub(crate) struct RunAt(pub(crate) RunId);
+
+impl<S: Send + Sync> FromRequestParts<S> for RunAt {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<RunAt, ApiError> {
+        let id: String = segment(parts, state).await?;
+        id.parse().map(RunAt).map_err(|error| ApiError::bad_run_id(&error))
+    }
+}
+
+/// The run and the step named by the path. The step's name is free text: it is only ever compared with names that are
+/// there, never made into a path.
+pub(crate) struct StepAt {
+    pub(crate) run: RunId,
+    pub(crate) step: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for StepAt {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<StepAt, ApiError> {
+        let (id, step): (String, String) = segment(parts, state).await?;
+        let run = id.parse().map_err(|error| ApiError::bad_run_id(&error))?;
+        Ok(StepAt { run, step })
+    }
+}
+
+async fn segment<T, S>(parts: &mut Parts, state: &S) -> Result<T, ApiError>
+where
+    T: DeserializeOwned + Send,
+    S: Send + Sync,
+{
+    match Path::<T>::from_request_parts(parts, state).await {
+        Ok(Path(value)) => Ok(value),
+        Err(rejection) => Err(ApiError::bad_path(rejection.body_text())),
+    }
+}
+
+/// How many rows a list may answer at once, and how many it does unasked.
+pub(crate) const LIMIT_MAX: u32 = 1000;
+/// See [`LIMIT_MAX`].
+pub(crate) const LIMIT_DEFAULT: u32 = 100;
+
+/// The `limit` field of a list.
+pub(crate) fn limit(given: Option<u32>) -> Result<usize, ApiError> {
+    match given.unwrap_or(LIMIT_DEFAULT) {
+        limit @ 1..=LIMIT_MAX => Ok(limit as usize),
+        limit => {
+            Err(ApiError::bad_field("limit", &limit.to_string(), &format!("a number from 1 to {LIMIT_MAX}")))
+        }
+    }
+}
+
+/// A field that holds an instant.
+pub(crate) fn instant_field(field: &str, given: Option<&str>) -> Result<Option<Millis>, ApiError> {
+    let Some(text) = given else { return Ok(None) };
+    let allowed = "an instant such as 2026-11-15T22:08:10Z, or milliseconds since 1970";
+    instant::from_text(text).map(Some).ok_or_else(|| ApiError::bad_field(field, text, allowed))
+}
+
+/// A field that holds a job name.
+pub(crate) fn job_field(given: Option<&str>) -> Result<Option<JobName>, ApiError> {
+    given.map(|text| text.parse().map_err(|error| ApiError::bad_job_name(&error))).transpose()
+}
+
+/// A field that holds a run id.
+pub(crate) fn run_field(given: Option<&str>) -> Result<Option<RunId>, ApiError> {
+    given.map(|text| text.parse().map_err(|error| ApiError::bad_run_id(&error))).transpose()
+}
+
+/// A field that holds words out of a table, separated by commas.
+pub(crate) fn words_field<T: Copy + PartialEq>(
+    field: &str,
+    given: Option<&str>,
+    words: &[(T, &str)],
+) -> Result<Vec<T>, ApiError> {
+    let mut found = Vec::new();
+    for text in given.into_iter().flat_map(|text| text.split(',')) {
+        let Some((value, _)) = words.iter().find(|(_, word)| *word == text.trim()) else {
+            let all: Vec<&str> = words.iter().map(|(_, word)| *word).collect();
+            let allowed = format!("one or more of {}, separated by commas", all.join(", "));
+            return Err(ApiError::bad_field(field, text, &allowed));
+        };
+        if !found.contains(value) {
+            found.push(*value);
+        }
+    }
+    Ok(found)
+}

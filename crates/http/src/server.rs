@@ -1,0 +1,88 @@
+use cadran_core::{Command, JobName, Millis, Refusal, Reply, RunId, RunStatus};
+use futures::future::BoxFuture;
+use tokio::sync::broadcast;
+
+/// What the API asks of the running server. Records are read from the store and logs from their files; everything
+/// that is decided, or known only to the loop, comes through here.
+///
+/// Methods other than [`Server::command`] answer at once from what is in memory.
+pub trait Server: Send + Sync + 'static {
+    /// Carries out a command. Answers only after what it changed is durable.
+    fn command(&self, command: Command) -> BoxFuture<'static, Result<Reply, Refusal>>;
+
+    /// Dues after `from` up to and including `to`, earliest first, of one job or of all; at most `limit`.
+    fn upcoming(
+        &self,
+        from: Millis,
+        to: Millis,
+        job: Option<&JobName>,
+        limit: usize,
+    ) -> Vec<(Millis, JobName)>;
+
+    /// How many runs each of the `minutes` minutes after `from` is expected to start.
+    fn forecast(&self, from: Millis, minutes: usize) -> Vec<u64>;
+
+    /// The next due of a job, `None` when there is none or no such job.
+    fn next_due(&self, job: &JobName) -> Option<Millis>;
+
+    /// What is wrong with job files at this moment.
+    fn file_problems(&self) -> Vec<FileProblem>;
+
+    /// Metrics in Prometheus' text format.
+    fn metrics(&self) -> String;
+
+    /// How the server is.
+    fn health(&self) -> Health;
+
+    /// The wall clock.
+    fn now(&self) -> Millis;
+
+    /// Live events from now on. A receiver that falls behind loses the oldest, so an event is a hint to look at the
+    /// store, never the only word of something.
+    fn events(&self) -> broadcast::Receiver<LiveEvent>;
+}
+
+/// A run changed its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveEvent {
+    /// Which run.
+    pub run: RunId,
+    /// What it is now.
+    pub status: RunStatus,
+}
+
+/// Something wrong with a job file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileProblem {
+    /// The file, relative to the jobs directory.
+    pub file: String,
+    /// Line, from 1; 0 when the problem has no place.
+    pub line: u32,
+    /// Column, from 1; 0 when the problem has no place.
+    pub column: u32,
+    /// `error` (the file is not in force) or `warning`.
+    pub severity: String,
+    /// A short stable word for programs.
+    pub code: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// All of it as text for a terminal, with the offending line underlined.
+    pub rendered: String,
+}
+
+/// How the server is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// It plans and fires.
+    pub ready: bool,
+    /// The last write to the store succeeded.
+    pub store_ok: bool,
+    /// It is on its way out.
+    pub stopping: bool,
+    /// Of the program.
+    pub version: String,
+    /// Since its start, by the monotonic clock.
+    pub uptime_ms: Millis,
+}

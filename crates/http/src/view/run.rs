@@ -1,0 +1,185 @@
+use std::collections::BTreeMap;
+
+use cadran_core::{Millis, RunRecord, RunStatus, RunUpdate, StepRecord};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::instant;
+
+/// One run.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RunItem {
+    /// Its id: 13 characters, rising with time.
+    id: String,
+    /// The job.
+    job: String,
+    /// `promised`, `waiting`, `running`, `succeeded`, `failed`, `stopped`, `skipped` or `lost`.
+    status: &'static str,
+    /// Whether nothing more happens to it by itself.
+    ended: bool,
+    /// Why it exists: `schedule`, `catch_up`, `restart` or `manual`.
+    trigger: &'static str,
+    /// The instant the schedule named, or the moment of the manual trigger.
+    due: String,
+    due_ms: Millis,
+    promised_at: String,
+    promised_at_ms: Millis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at_ms: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at_ms: Option<Millis>,
+    /// From start to end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<Millis>,
+    /// From due to start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_ms: Option<Millis>,
+    /// How many times it was started, recoveries and retries included.
+    attempt: u32,
+    /// The revision of the job it was promised under.
+    revision: u32,
+    /// Values given with the trigger, by name or position.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    params: BTreeMap<String, String>,
+    /// The run that asked for this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<String>,
+    /// Why it was skipped, as a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skip_reason: Option<&'static str>,
+    /// What became of it and why, in a sentence.
+    explanation: String,
+}
+
+/// One run with its steps.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct RunDetail {
+    #[serde(flatten)]
+    run: RunItem,
+    /// In file order, handlers last.
+    steps: Vec<StepItem>,
+}
+
+/// One step of a run.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StepItem {
+    /// Its name; `on_success`, `on_failure`, `on_stop` or `on_exit` for a handler.
+    name: String,
+    /// `pending`, `running`, `retrying`, `succeeded`, `failed`, `skipped` or `stopped`.
+    status: &'static str,
+    /// Attempts so far.
+    attempt: u32,
+    /// Attempts lost with their executor.
+    lost: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at_ms: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at_ms: Option<Millis>,
+    /// Of the latest attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<Millis>,
+    /// Of the latest attempt, when its process ended by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    /// Why it failed, was skipped or stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// What it handed to later steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+}
+
+impl RunItem {
+    pub(crate) fn new(job: &str, record: &RunRecord) -> RunItem {
+        let RunRecord { promise, state } = record;
+        RunItem {
+            id: promise.run.to_string(),
+            job: job.to_owned(),
+            status: state.status.word(),
+            ended: state.status.is_ended(),
+            trigger: promise.trigger.word(),
+            due: instant::to_text(promise.due),
+            due_ms: promise.due,
+            promised_at: instant::to_text(promise.promised_at),
+            promised_at_ms: promise.promised_at,
+            started_at: state.started_at.map(instant::to_text),
+            started_at_ms: state.started_at,
+            ended_at: state.ended_at.map(instant::to_text),
+            ended_at_ms: state.ended_at,
+            duration_ms: duration(state.started_at, state.ended_at),
+            late_ms: state.started_at.map(|at| at.saturating_sub(promise.due)),
+            attempt: state.attempt,
+            revision: promise.revision,
+            params: promise
+                .params
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect(),
+            parent: promise.parent.map(|(run, _)| run.to_string()),
+            skip_reason: state.skip.map(|reason| reason.word()),
+            explanation: explanation(state),
+        }
+    }
+}
+
+impl RunDetail {
+    pub(crate) fn new(job: &str, record: &RunRecord) -> RunDetail {
+        let steps = record.state.steps.iter().flatten().map(StepItem::new).collect();
+        RunDetail { run: RunItem::new(job, record), steps }
+    }
+}
+
+impl StepItem {
+    fn new(record: &StepRecord) -> StepItem {
+        StepItem {
+            name: record.name.to_string(),
+            status: record.status.word(),
+            attempt: record.attempt,
+            lost: record.lost,
+            started_at: record.started_at.map(instant::to_text),
+            started_at_ms: record.started_at,
+            ended_at: record.ended_at.map(instant::to_text),
+            ended_at_ms: record.ended_at,
+            duration_ms: duration(record.started_at, record.ended_at),
+            exit_code: record.exit_code,
+            message: record.message.as_deref().map(str::to_owned),
+            output: record.output.as_deref().map(str::to_owned),
+        }
+    }
+}
+
+fn duration(from: Option<Millis>, to: Option<Millis>) -> Option<Millis> {
+    // The wall clock may have been stepped back in between: no run took less than nothing.
+    Some(to?.saturating_sub(from?).max(0))
+}
+
+/// What became of a run and why, in one sentence.
+fn explanation(state: &RunUpdate) -> String {
+    let said = state.message.as_deref().filter(|message| !message.is_empty());
+    let plain = match state.status {
+        RunStatus::Promised => "it waits for its instant",
+        RunStatus::Waiting => "it waits for its turn",
+        RunStatus::Running => "it is running",
+        RunStatus::Succeeded => "every step that had to succeed did",
+        RunStatus::Failed => "a step failed",
+        RunStatus::Stopped => "it was stopped",
+        RunStatus::Skipped => "it was skipped",
+        RunStatus::Lost => "its executor vanished and it may not be tried again",
+    };
+    match (state.skip, said) {
+        (Some(reason), Some(said)) if state.status == RunStatus::Skipped => {
+            format!("{}: {said}", reason.sentence())
+        }
+        (Some(reason), None) if state.status == RunStatus::Skipped => reason.sentence().to_owned(),
+        (_, Some(said)) => said.to_owned(),
+        (_, None) => plain.to_owned(),
+    }
+}
