@@ -1,0 +1,103 @@
+//! The jobs the engine knows, by number and by name.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use cadran_core::{Body, JobId, JobName, Policy};
+use cadran_plan::Policies;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+/// Every job that has a number, removed ones included: a name keeps its number for good.
+///
+/// One entry is 48 bytes and the name; the table by name holds numbers only. Schedules live in the planner, bodies
+/// are shared.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    entries: Vec<Option<Entry>>,
+    by_name: HashTable<u32>,
+    /// Seeded, so that the order of names in memory repeats; the table is never walked.
+    hasher: FixedState,
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: JobName,
+    pub(crate) body: Arc<Body>,
+    pub(crate) policy: Policy,
+    pub(crate) revision: u32,
+    pub(crate) removed: bool,
+}
+
+impl Catalog {
+    /// The number of a job that is not removed.
+    pub fn find(&self, name: &JobName) -> Option<JobId> {
+        self.number(name).filter(|job| self.get(*job).is_some_and(|entry| !entry.removed))
+    }
+
+    /// The name of a job.
+    pub fn name(&self, job: JobId) -> Option<&JobName> {
+        self.get(job).map(|entry| &entry.name)
+    }
+
+    /// How many jobs are not removed.
+    pub fn len(&self) -> usize {
+        self.entries.iter().flatten().filter(|entry| !entry.removed).count()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number a name has, removed or not.
+    pub(crate) fn number(&self, name: &JobName) -> Option<JobId> {
+        let same = |&no: &u32| self.get(JobId(no)).is_some_and(|entry| entry.name == *name);
+        self.by_name.find(self.hasher.hash_one(name), same).map(|&no| JobId(no))
+    }
+
+    pub(crate) fn get(&self, job: JobId) -> Option<&Entry> {
+        self.entries.get(job.index()).and_then(Option::as_ref)
+    }
+
+    pub(crate) fn get_mut(&mut self, job: JobId) -> Option<&mut Entry> {
+        self.entries.get_mut(job.index()).and_then(Option::as_mut)
+    }
+
+    /// Makes room for so many jobs at once, exactly: a million entries should not cost two million.
+    pub(crate) fn reserve(&mut self, count: usize) {
+        self.entries.reserve_exact(count);
+        let (entries, hasher) = (&self.entries, &self.hasher);
+        self.by_name.reserve(count, |&no| hash_of(entries, hasher, no));
+    }
+
+    /// The number that the next new name gets.
+    pub(crate) fn next_id(&self) -> JobId {
+        JobId(self.entries.len() as u32)
+    }
+
+    /// Puts an entry at its number.
+    pub(crate) fn put(&mut self, job: JobId, entry: Entry) {
+        if self.entries.len() <= job.index() {
+            self.entries.resize_with(job.index() + 1, || None);
+        }
+        if self.number(&entry.name).is_none() {
+            let hash = self.hasher.hash_one(&entry.name);
+            self.entries[job.index()] = Some(entry);
+            let (entries, hasher) = (&self.entries, &self.hasher);
+            self.by_name.insert_unique(hash, job.0, |&no| hash_of(entries, hasher, no));
+        } else {
+            self.entries[job.index()] = Some(entry);
+        }
+    }
+}
+
+fn hash_of(entries: &[Option<Entry>], hasher: &FixedState, no: u32) -> u64 {
+    entries[no as usize].as_ref().map_or(0, |entry| hasher.hash_one(&entry.name))
+}
+
+impl Policies for Catalog {
+    fn policy(&self, job: JobId) -> Policy {
+        self.get(job).map_or(Policy::DEFAULT, |entry| entry.policy)
+    }
+}

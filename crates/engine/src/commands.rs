@@ -1,0 +1,177 @@
+//! What people and programs ask for.
+
+use std::collections::BTreeSet;
+
+use cadran_core::{
+    Body, Command, JobId, JobName, Now, Refusal, Reply, RunId, RunStatus, SkipReason, Trigger,
+};
+use cadran_flow::{Resume, StopWhy};
+use cadran_plan::Plan;
+
+use crate::effects::Token;
+use crate::engine::{Engine, Fire};
+use crate::restore::RestoredRun;
+
+/// How many runs may stand above one another: a job that triggers itself comes to an end.
+const DEPTH_MAX: u32 = 16;
+
+/// Runs of one job that may be open at once by hand: a loop around `cadran trigger` fills a page, not the memory.
+const OPEN_PER_JOB_MAX: usize = 1_000;
+
+/// Values of all parameters of one run, in bytes: they become its environment.
+const PARAMS_BYTES_MAX: usize = 64 * 1024;
+
+impl Engine {
+    pub(crate) fn command(&mut self, token: Token, command: Command, now: Now) {
+        if self.stopping {
+            self.out
+                .replies
+                .push((token, Err(Refusal::Busy("the server is stopping; try again when it is back"))));
+            return;
+        }
+        let answer = match command {
+            Command::Trigger { job, params, parent } => {
+                self.trigger(&job, params, parent, now).map(Reply::Run)
+            }
+            Command::Pause { job } => self.pause(&job, now),
+            Command::Resume { job } => self.resume(&job, now),
+            Command::Stop { run } => self.stop(run, now),
+            Command::Retry { run } => {
+                if self.runs.contains_key(&run) {
+                    Err(Refusal::NotRetryable(run, "it is not over yet"))
+                } else {
+                    self.out.recalls.push((token, run));
+                    return;
+                }
+            }
+        };
+        match answer {
+            Ok(reply) => self.hold_reply(token, Ok(reply)),
+            Err(refusal) => self.out.replies.push((token, Err(refusal))),
+        }
+    }
+
+    fn job(&self, name: &JobName) -> Result<JobId, Refusal> {
+        self.catalog.find(name).ok_or_else(|| Refusal::NoSuchJob(name.clone()))
+    }
+
+    fn trigger(
+        &mut self,
+        name: &JobName,
+        params: Vec<(Box<str>, Box<str>)>,
+        parent: Option<RunId>,
+        now: Now,
+    ) -> Result<RunId, Refusal> {
+        let job = self.job(name)?;
+        let parent = parent.map(|run| (run, self.runs.get(&run).map_or(1, |live| live.depth + 1)));
+        if parent.is_some_and(|(_, depth)| depth > DEPTH_MAX) {
+            return Err(Refusal::Limit(format!(
+                "{DEPTH_MAX} runs stand above this one already: a job that triggers itself is stopped here"
+            )));
+        }
+        let open = self.place.waiting_of(job).count() + self.place.active(job).count();
+        if open >= OPEN_PER_JOB_MAX {
+            return Err(Refusal::Limit(format!("job {name} has {open} runs open already")));
+        }
+        if let Some(entry) = self.catalog.get(job) {
+            check_params(name, &entry.body, &params)?;
+        }
+        self.promise(job, now.wall, Trigger::Manual, params, parent, now)
+            .ok_or_else(|| Refusal::NoSuchJob(name.clone()))
+    }
+
+    fn pause(&mut self, name: &JobName, now: Now) -> Result<Reply, Refusal> {
+        let job = self.job(name)?;
+        if !self.planner.pause(job, now.wall) {
+            return Ok(Reply::Already);
+        }
+        self.out.batch.states.push(self.planner.state(job));
+        self.skip_unstarted(&BTreeSet::from([job]), SkipReason::Paused, now);
+        Ok(Reply::Done)
+    }
+
+    fn resume(&mut self, name: &JobName, now: Now) -> Result<Reply, Refusal> {
+        let job = self.job(name)?;
+        let mut plan = Plan::default();
+        if !self.planner.resume(job, now.wall, &mut plan) {
+            return Ok(Reply::Already);
+        }
+        self.carry_out(plan, now);
+        self.next_tick = self.next_tick.min(now.wall);
+        Ok(Reply::Done)
+    }
+
+    fn stop(&mut self, run: RunId, now: Now) -> Result<Reply, Refusal> {
+        if !self.runs.contains_key(&run) {
+            return Err(Refusal::NoSuchRun(run));
+        }
+        self.stop_run(run, StopWhy::Asked, now);
+        Ok(Reply::Run(run))
+    }
+
+    /// The run that a retry asked for, read back from the store.
+    pub(crate) fn recalled(&mut self, token: Token, restored: RestoredRun, now: Now) {
+        let run = restored.record.promise.run;
+        let status = restored.record.state.status;
+        let refusal = match status {
+            _ if self.runs.contains_key(&run) => Some("it is not over yet"),
+            RunStatus::Succeeded => Some("it succeeded; trigger the job to run it again"),
+            RunStatus::Skipped => Some("it was skipped; trigger the job to run it"),
+            status if !status.may_become(RunStatus::Running) => Some("it is not over yet"),
+            _ => None,
+        };
+        if let Some(why) = refusal {
+            self.out.replies.push((token, Err(Refusal::NotRetryable(run, why))));
+            return;
+        }
+        if !self.reopen(restored, Vec::new(), Resume::Retry) {
+            self.out.replies.push((token, Err(Refusal::NotRetryable(run, "its job is not known any more"))));
+            return;
+        }
+        if let Some(live) = self.runs.get_mut(&run) {
+            live.status = RunStatus::Waiting;
+            let update = live.update(run);
+            self.out.batch.runs.push(update);
+        }
+        self.ring.push(now.wall, Fire::Run(run));
+        self.hold_reply(token, Ok(Reply::Run(run)));
+    }
+}
+
+/// Only declared parameters are taken: nobody sets `PATH` of someone else's job.
+fn check_params(job: &JobName, body: &Body, params: &[(Box<str>, Box<str>)]) -> Result<(), Refusal> {
+    let bytes: usize = params.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > PARAMS_BYTES_MAX {
+        return Err(Refusal::Params(format!(
+            "the parameters of a run have at most {PARAMS_BYTES_MAX} bytes together; these have {bytes}"
+        )));
+    }
+    let positional = body.params.iter().filter(|param| param.name.is_none()).count();
+    for (name, value) in params {
+        let known = match name.parse::<usize>() {
+            Ok(position) => (1..=positional).contains(&position),
+            Err(_) => body.params.iter().any(|param| param.name.as_deref() == Some(name)),
+        };
+        if !known {
+            let names: Vec<&str> = body.params.iter().filter_map(|param| param.name.as_deref()).collect();
+            let takes = match (names.is_empty(), positional) {
+                (true, 0) => "it takes none".to_owned(),
+                (true, count) => format!("it takes {count} by position"),
+                (false, 0) => format!("it takes {}", names.join(", ")),
+                (false, count) => format!("it takes {} and {count} by position", names.join(", ")),
+            };
+            return Err(Refusal::Params(format!("job {job} has no parameter {name:?}; {takes}")));
+        }
+        if value.contains('\0') {
+            return Err(Refusal::Params(format!("the value of parameter {name:?} contains a NUL character")));
+        }
+    }
+    for param in body.params.iter().filter(|param| param.required) {
+        if let Some(name) = &param.name
+            && !params.iter().any(|(given, _)| **given == **name)
+        {
+            return Err(Refusal::Params(format!("job {job} needs a value for parameter {name:?}")));
+        }
+    }
+    Ok(())
+}

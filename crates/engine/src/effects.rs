@@ -1,0 +1,95 @@
+//! What goes in, and what comes out.
+
+use std::sync::Arc;
+
+use cadran_core::{
+    Batch, Command, Job, JobId, JobName, Order, Refusal, Reply, Report, RunId, RunStatus, SkipReason,
+};
+use cadran_plan::index::Index;
+
+use crate::RestoredRun;
+
+/// Ties an answer to the command it belongs to. The loop makes them up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// Something happened.
+#[derive(Debug)]
+pub enum Event {
+    /// Time passed: ticks, dues and waits are looked after.
+    Time,
+    /// Job files changed.
+    Jobs(Vec<JobChange>),
+    /// Someone asks for something.
+    Command(Token, Command),
+    /// The ended run that a retry asked for was read back.
+    Recalled(Token, Box<RestoredRun>),
+    /// Executors report.
+    Reports(Vec<Report>),
+    /// A batch is durable.
+    Committed {
+        /// Which.
+        seq: u64,
+        /// Promised runs that lost their due to another run: they do not exist.
+        refused: Vec<RunId>,
+    },
+    /// The index that was asked for is built.
+    IndexBuilt(Arc<Index>),
+    /// The server is stopping: nothing new starts.
+    Stopping,
+}
+
+/// A change of the set of jobs.
+#[derive(Clone, Debug)]
+pub enum JobChange {
+    /// A job is new or changed.
+    Put {
+        /// The job.
+        job: Job,
+        /// Its encoded definition, kept but not read.
+        definition: Arc<str>,
+        /// The file it came from.
+        source: Arc<str>,
+        /// What that file looked like.
+        source_mark: Arc<str>,
+    },
+    /// A job went away.
+    Remove {
+        /// Its name.
+        name: JobName,
+    },
+}
+
+/// What is to be done, in this order: commit the batch; send orders and answers, which depend on nothing in it.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Number of the batch, to be given back with [`Event::Committed`]. 0 when there is no batch.
+    pub seq: u64,
+    /// Rows to make durable, in one transaction.
+    pub batch: Batch,
+    /// Orders to send now.
+    pub orders: Vec<Order>,
+    /// Commands to answer now.
+    pub replies: Vec<(Token, Result<Reply, Refusal>)>,
+    /// Ended runs to read back from the store for a retry.
+    pub recalls: Vec<(Token, RunId)>,
+    /// Runs whose status changed, for whoever watches.
+    pub changes: Vec<RunChange>,
+    /// Jobs were added, changed or removed.
+    pub jobs_changed: bool,
+    /// Reports that spoke of attempts that are over.
+    pub stale_reports: u64,
+}
+
+/// A run whose status changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunChange {
+    /// The run.
+    pub run: RunId,
+    /// Its job.
+    pub job: JobId,
+    /// What it is now.
+    pub status: RunStatus,
+    /// Why it was skipped, if it was.
+    pub skip: Option<SkipReason>,
+}

@@ -1,0 +1,452 @@
+//! The front door and the clockwork behind it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use cadran_core::{
+    JobId, Millis, Now, Order, Promise, Refusal, Reply, RunContext, RunId, RunIds, RunStatus, RunUpdate,
+    Skip, SkipReason, StepNo, Trigger,
+};
+use cadran_place::{Candidate, Limits, Place, Verdict, WaitReason};
+use cadran_plan::{Build, Plan, PlannedRun, Planner, Policies, Ring};
+use rustc_hash::FxHashMap;
+
+use crate::catalog::Catalog;
+use crate::effects::{Effects, Event, RunChange, Token};
+use crate::running::LiveRun;
+
+/// Ticks fall on whole seconds.
+const TICK_MS: Millis = 1_000;
+
+/// What the engine is told once.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bounds of what is active and what waits.
+    pub limits: Limits,
+    /// Which server's run ids these are.
+    pub server: u16,
+    /// How much of the future the index covers.
+    pub lookahead_ms: Millis,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { limits: Limits::default(), server: 0, lookahead_ms: 3_600_000 }
+    }
+}
+
+/// When the engine wants to be called again with [`Event::Time`]: whichever comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// By the wall clock.
+    pub wall: Option<Millis>,
+    /// By the monotonic clock.
+    pub mono: Option<Millis>,
+}
+
+/// What leaves the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fire {
+    Run(RunId),
+    Stop(JobId),
+}
+
+/// What a wait on the monotonic clock was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// The interval before a step's next attempt.
+    Retry(RunId, StepNo),
+    /// The time limit of a run, in this attempt of it.
+    Limit(RunId, u32),
+}
+
+/// What waits for a batch to be durable.
+#[derive(Debug, Default)]
+struct After {
+    seq: u64,
+    promised: Vec<RunId>,
+    orders: Vec<Order>,
+    replies: Vec<(Token, Result<Reply, Refusal>)>,
+    plans: bool,
+}
+
+/// Decides everything. See the [crate](crate).
+pub struct Engine {
+    pub(crate) options: Options,
+    pub(crate) catalog: Catalog,
+    pub(crate) planner: Planner,
+    pub(crate) place: Place,
+    pub(crate) ring: Ring<Fire>,
+    pub(crate) runs: FxHashMap<RunId, LiveRun>,
+    pub(crate) timers: BinaryHeap<Reverse<(Millis, Timer)>>,
+    pub(crate) ids: RunIds,
+    /// When each removed job went.
+    pub(crate) removed: BTreeMap<JobId, Millis>,
+    /// The run that each backlog waits for.
+    pub(crate) backlog_runs: BTreeMap<JobId, RunId>,
+    /// Due of the latest success, for jobs with `skip_if_successful`.
+    pub(crate) successes: FxHashMap<JobId, Millis>,
+    /// Runs that were admitted and are to be started.
+    pub(crate) to_start: VecDeque<RunId>,
+    pub(crate) next_tick: Millis,
+    pub(crate) stopping: bool,
+    pub(crate) out: Effects,
+    seq: u64,
+    /// What the batch that is being filled holds back.
+    held: After,
+    after: VecDeque<After>,
+    /// How many plans are on their way to the store.
+    planning: u32,
+    build_at: Millis,
+}
+
+impl Engine {
+    /// An engine without jobs.
+    pub fn new(options: Options) -> Engine {
+        Engine {
+            place: Place::new(options.limits),
+            ids: RunIds::new(options.server, None),
+            options,
+            catalog: Catalog::default(),
+            planner: Planner::default(),
+            ring: Ring::default(),
+            runs: FxHashMap::default(),
+            timers: BinaryHeap::new(),
+            removed: BTreeMap::new(),
+            backlog_runs: BTreeMap::new(),
+            successes: FxHashMap::default(),
+            to_start: VecDeque::new(),
+            next_tick: Millis::MIN,
+            stopping: false,
+            out: Effects::default(),
+            seq: 0,
+            held: After::default(),
+            after: VecDeque::new(),
+            planning: 0,
+            build_at: Millis::MIN,
+        }
+    }
+
+    /// Takes one event. What follows from it gathers until [`Engine::take_effects`].
+    pub fn handle(&mut self, event: Event, now: Now) {
+        match event {
+            Event::Time => self.time(now),
+            Event::Jobs(changes) => self.change_jobs(changes, now),
+            Event::Command(token, command) => self.command(token, command, now),
+            Event::Recalled(token, run) => self.recalled(token, *run, now),
+            Event::Reports(reports) => {
+                for report in reports {
+                    self.report(report, now);
+                }
+            }
+            Event::Committed { seq, refused } => self.committed(seq, refused, now),
+            Event::IndexBuilt(index) => self.planner.install(index),
+            Event::Stopping => self.stopping = true,
+        }
+        self.start_admitted(now);
+    }
+
+    /// Everything to be done since the last call.
+    pub fn take_effects(&mut self) -> Effects {
+        let mut effects = std::mem::take(&mut self.out);
+        let held = std::mem::take(&mut self.held);
+        if effects.batch.is_empty() {
+            // Nothing to wait for: whatever was held back may go.
+            effects.orders.extend(held.orders);
+            effects.replies.extend(held.replies);
+            debug_assert!(
+                held.promised.is_empty() && !held.plans,
+                "promises without rows: {:?}",
+                held.promised
+            );
+        } else {
+            self.seq += 1;
+            effects.seq = self.seq;
+            self.after.push_back(After { seq: self.seq, ..held });
+        }
+        effects
+    }
+
+    /// When to call again with [`Event::Time`].
+    pub fn wake(&self) -> Wake {
+        if self.stopping {
+            return Wake { wall: None, mono: None };
+        }
+        let tick = (self.planning == 0).then_some(self.next_tick);
+        let wall = self.ring.next_due().into_iter().chain(tick).min();
+        Wake { wall, mono: self.timers.peek().map(|Reverse((at, _))| *at) }
+    }
+
+    /// What a builder needs to make the next index, at most once a second and never two at a time.
+    pub fn build_index(&mut self, now: Now) -> Option<Build> {
+        let since = now.wall.saturating_sub(self.build_at);
+        if (0..TICK_MS).contains(&since) {
+            return None;
+        }
+        self.build_at = now.wall;
+        self.planner.build(now.wall, self.options.lookahead_ms)
+    }
+
+    /// The jobs.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The planner, to look at.
+    pub fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    /// How many runs are promised, waiting or running.
+    pub fn live(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// How many runs hold a slot, and how many wait.
+    pub fn active_and_waiting(&self) -> (usize, usize) {
+        (self.place.started(), self.place.waiting())
+    }
+
+    /// How many batches are on their way to the store.
+    pub fn uncommitted(&self) -> usize {
+        self.after.len()
+    }
+
+    fn time(&mut self, now: Now) {
+        if self.stopping {
+            return;
+        }
+        while let Some(&Reverse((at, timer))) = self.timers.peek() {
+            if at > now.mono {
+                break;
+            }
+            self.timers.pop();
+            self.timer(timer, now);
+        }
+        self.fire(now);
+        if self.next_tick.saturating_sub(now.wall) > TICK_MS {
+            // The clock stepped back: ticks go on from where it stands.
+            self.next_tick = now.wall;
+        }
+        if self.next_tick <= now.wall && self.planning == 0 {
+            self.next_tick = (now.wall.div_euclid(TICK_MS) + 1) * TICK_MS;
+            let mut plan = Plan::default();
+            self.planner.tick(now.wall, &self.catalog, &mut plan);
+            self.carry_out(plan, now);
+        }
+    }
+
+    /// Turns a plan into promises, skips and states of the batch.
+    pub(crate) fn carry_out(&mut self, plan: Plan, now: Now) {
+        let durable = !(plan.promises.is_empty() && plan.skips.is_empty() && plan.states.is_empty());
+        for run in plan.promises {
+            self.promise_planned(run, now);
+        }
+        for skip in plan.skips {
+            let id = self.ids.next(now.wall);
+            self.out.batch.skips.push(Skip {
+                id,
+                job: skip.job,
+                first_due: skip.first_due,
+                last_due: skip.last_due,
+                count: skip.count,
+                reason: skip.reason,
+                at: now.wall,
+            });
+        }
+        self.out.batch.states.extend(plan.states.into_iter().map(|job| self.planner.state(job)));
+        // Stop schedules are never caught up, so nothing of them needs to outlive a crash.
+        for (due, job) in plan.stops {
+            self.ring.push(due, Fire::Stop(job));
+        }
+        if durable && !self.held.plans {
+            self.held.plans = true;
+            self.planning += 1;
+        }
+    }
+
+    fn promise_planned(&mut self, planned: PlannedRun, now: Now) {
+        let PlannedRun { due, job, trigger } = planned;
+        if let Some(run) = self.promise(job, due, trigger, Vec::new(), None, now)
+            && self.planner.has_backlog(job)
+        {
+            self.backlog_runs.insert(job, run);
+        }
+    }
+
+    /// Makes a run and asks for its promise to be written. It enters the ring when that is durable.
+    pub(crate) fn promise(
+        &mut self,
+        job: JobId,
+        due: Millis,
+        trigger: Trigger,
+        params: Vec<(Box<str>, Box<str>)>,
+        parent: Option<(RunId, u32)>,
+        now: Now,
+    ) -> Option<RunId> {
+        let entry = self.catalog.get(job)?;
+        let run = self.ids.next(now.wall);
+        self.out.batch.promised.push(Promise {
+            run,
+            job,
+            revision: entry.revision,
+            due,
+            trigger,
+            promised_at: now.wall,
+            params: params.clone(),
+            parent,
+        });
+        let context = Arc::new(RunContext {
+            job,
+            job_name: entry.name.clone(),
+            body: entry.body.clone(),
+            due,
+            trigger,
+            params,
+            shard_index: 0,
+            shard_total: 1,
+        });
+        self.runs.insert(run, LiveRun::promised(context, entry.policy, parent.map_or(0, |(_, depth)| depth)));
+        self.held.promised.push(run);
+        Some(run)
+    }
+
+    pub(crate) fn hold_reply(&mut self, token: Token, reply: Result<Reply, Refusal>) {
+        self.held.replies.push((token, reply));
+    }
+
+    pub(crate) fn hold_order(&mut self, order: Order) {
+        self.held.orders.push(order);
+    }
+
+    fn committed(&mut self, seq: u64, mut refused: Vec<RunId>, now: Now) {
+        debug_assert_eq!(
+            self.after.front().map(|after| after.seq),
+            Some(seq),
+            "batches are committed in order"
+        );
+        let Some(after) = self.after.pop_front() else { return };
+        refused.sort_unstable();
+        for run in after.promised {
+            if refused.binary_search(&run).is_ok() {
+                // Someone else has the due. The run never was.
+                if let Some(live) = self.runs.remove(&run) {
+                    self.backlog_goes_on(live.context.job, run, now);
+                }
+                continue;
+            }
+            if let Some(live) = self.runs.get(&run) {
+                self.ring.push(live.context.due, Fire::Run(run));
+                self.note(run, live.context.job, RunStatus::Promised, None);
+            }
+        }
+        self.out.orders.extend(after.orders);
+        self.out.replies.extend(after.replies);
+        self.planning -= u32::from(after.plans);
+        self.time(now);
+    }
+
+    /// Everything whose instant has come leaves the ring and asks for its place.
+    fn fire(&mut self, now: Now) {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        while let Some((_, items)) = self.ring.take_due(now.wall) {
+            candidates.reserve(items.len());
+            for item in items {
+                match item {
+                    Fire::Run(run) => candidates.extend(self.candidate(run)),
+                    Fire::Stop(job) => {
+                        let active: Vec<RunId> = self.place.active(job).collect();
+                        for run in active {
+                            self.stop_run(run, cadran_flow::StopWhy::Schedule, now);
+                        }
+                    }
+                }
+            }
+        }
+        Place::order(&mut candidates);
+        for candidate in candidates {
+            self.admit(candidate, now);
+        }
+        self.start_admitted(now);
+    }
+
+    pub(crate) fn candidate(&self, run: RunId) -> Option<Candidate> {
+        // A run that was stopped or skipped while in the ring is gone from the table.
+        let live = self.runs.get(&run)?;
+        Some(Candidate {
+            run,
+            job: live.context.job,
+            due: live.context.due,
+            trigger: live.context.trigger,
+            priority: live.policy.priority,
+            overlap: live.policy.overlap,
+        })
+    }
+
+    pub(crate) fn admit(&mut self, candidate: Candidate, now: Now) {
+        if self.already_successful(&candidate) {
+            return self.skip_run(candidate.run, SkipReason::AlreadySuccessful, now);
+        }
+        let admission = self.place.admit(candidate);
+        for run in admission.displaced {
+            self.skip_run(run, SkipReason::Superseded, now);
+        }
+        match admission.verdict {
+            Verdict::Start => self.to_start.push_back(candidate.run),
+            Verdict::Wait(reason) => self.wait_run(candidate.run, reason, now),
+            Verdict::Skip(reason) => self.skip_run(candidate.run, reason, now),
+        }
+        for run in admission.stop {
+            self.stop_run(run, cadran_flow::StopWhy::Replaced, now);
+        }
+    }
+
+    /// `skip_if_successful`: the job succeeded by another run since the due before this one. The run *of* that due
+    /// does not count, or every second due would be skipped.
+    fn already_successful(&self, candidate: &Candidate) -> bool {
+        let live = self.runs.get(&candidate.run);
+        if candidate.trigger != Trigger::Schedule || !live.is_some_and(|live| live.policy.skip_if_successful)
+        {
+            return false;
+        }
+        let Some(&success) = self.successes.get(&candidate.job) else { return false };
+        let previous = self.planner.previous_due(candidate.job, candidate.due).unwrap_or(Millis::MIN);
+        previous < success && success < candidate.due
+    }
+
+    fn wait_run(&mut self, run: RunId, reason: WaitReason, _now: Now) {
+        let Some(live) = self.runs.get_mut(&run) else { return };
+        live.status = RunStatus::Waiting;
+        let job = live.context.job;
+        let message = match reason {
+            WaitReason::Job(blocker) => format!("waiting for run {blocker} of the same job"),
+            WaitReason::Slot => "waiting for a free slot of this server".to_owned(),
+        };
+        let update = RunUpdate { message: Some(message.into()), ..live.update(run) };
+        self.out.batch.runs.push(update);
+        self.note(run, job, RunStatus::Waiting, None);
+    }
+
+    pub(crate) fn skip_run(&mut self, run: RunId, reason: SkipReason, now: Now) {
+        self.end_run(run, RunStatus::Skipped, Some(reason), None, now);
+    }
+
+    pub(crate) fn note(&mut self, run: RunId, job: JobId, status: RunStatus, skip: Option<SkipReason>) {
+        self.out.changes.push(RunChange { run, job, status, skip });
+    }
+
+    /// The next due of a backlog whose run is over.
+    pub(crate) fn backlog_goes_on(&mut self, job: JobId, run: RunId, now: Now) {
+        if self.backlog_runs.get(&job) != Some(&run) {
+            return;
+        }
+        self.backlog_runs.remove(&job);
+        let mut plan = Plan::default();
+        self.planner.backlog_next(job, now.wall, &self.catalog.policy(job), &mut plan);
+        if !self.planner.has_backlog(job) {
+            self.next_tick = self.next_tick.min(now.wall);
+        }
+        self.carry_out(plan, now);
+    }
+}

@@ -1,0 +1,236 @@
+//! Live runs: started, reported on, stopped, ended.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use cadran_core::{
+    Found, Millis, Now, Order, Outcome, Policy, Report, ReportKind, RunContext, RunId, RunStatus, RunUpdate,
+    SkipReason, Start, StepRecord,
+};
+use cadran_flow::{Accepted, Next, Progress, Resume, StopWhy};
+
+use crate::engine::{Engine, Timer};
+
+/// A run that is promised, waits or runs.
+#[derive(Debug)]
+pub(crate) struct LiveRun {
+    pub(crate) context: Arc<RunContext>,
+    pub(crate) policy: Policy,
+    pub(crate) status: RunStatus,
+    /// How many times the run was started.
+    pub(crate) attempt: u32,
+    /// How many runs stand above it.
+    pub(crate) depth: u32,
+    pub(crate) started_at: Option<Millis>,
+    pub(crate) progress: Option<Progress>,
+    /// What to go on with, for a run that was read back.
+    pub(crate) past: Option<Box<Past>>,
+}
+
+/// What a run did before it was read back.
+#[derive(Debug)]
+pub(crate) struct Past {
+    pub(crate) records: Vec<StepRecord>,
+    pub(crate) found: Vec<Found>,
+    pub(crate) mode: Resume,
+}
+
+impl LiveRun {
+    pub(crate) fn promised(context: Arc<RunContext>, policy: Policy, depth: u32) -> LiveRun {
+        LiveRun {
+            context,
+            policy,
+            status: RunStatus::Promised,
+            attempt: 0,
+            depth,
+            started_at: None,
+            progress: None,
+            past: None,
+        }
+    }
+
+    /// The row as it stands, steps left as they are recorded.
+    pub(crate) fn update(&self, run: RunId) -> RunUpdate {
+        RunUpdate {
+            run,
+            status: self.status,
+            attempt: self.attempt,
+            started_at: self.started_at,
+            ended_at: None,
+            skip: None,
+            message: None,
+            steps: None,
+        }
+    }
+
+    fn steps(&self) -> Option<Vec<StepRecord>> {
+        self.progress.as_ref().map(|progress| progress.records(&self.context.body))
+    }
+}
+
+impl Engine {
+    /// Starts what was admitted, in order. Ends and releases that follow at once are part of it.
+    pub(crate) fn start_admitted(&mut self, now: Now) {
+        while let Some(run) = self.to_start.pop_front() {
+            if !self.stopping {
+                self.start_run(run, now);
+            }
+        }
+    }
+
+    fn start_run(&mut self, run: RunId, now: Now) {
+        let Some(live) = self.runs.get_mut(&run) else { return };
+        let mut next = Vec::new();
+        let body = &live.context.body;
+        let once = live.policy.at_most_once;
+        live.attempt += 1;
+        live.status = RunStatus::Running;
+        let progress = match live.past.take() {
+            None => Progress::begin(body, once, &mut next),
+            Some(past) => Progress::resume(body, &past.records, &past.found, past.mode, once, now, &mut next),
+        };
+        live.progress = Some(progress);
+        if let Some(limit) = body.timeout_ms {
+            self.timers.push(Reverse((now.mono.saturating_add(limit), Timer::Limit(run, live.attempt))));
+        }
+        if once {
+            // At most once: the start is on record before the order leaves.
+            live.started_at = live.started_at.or(Some(now.wall));
+            let update = RunUpdate { steps: live.steps(), ..live.update(run) };
+            self.out.batch.runs.push(update);
+        }
+        self.apply(run, next, now);
+    }
+
+    pub(crate) fn report(&mut self, report: Report, now: Now) {
+        let run = report.run;
+        let Some(live) = self.runs.get_mut(&run) else {
+            self.out.stale_reports += 1;
+            return;
+        };
+        let Some(progress) = live.progress.as_mut() else {
+            self.out.stale_reports += 1;
+            return;
+        };
+        if self.stopping
+            && matches!(&report.kind, ReportKind::Ended { outcome: Outcome::Stopped | Outcome::Lost, .. })
+        {
+            // Cut off by our own stop: the run stays open and goes on when the server is back.
+            return;
+        }
+        let mut next = Vec::new();
+        if progress.report(&live.context.body, &report, now, &mut next) != Accepted::Yes {
+            self.out.stale_reports += 1;
+            return;
+        }
+        let first = live.started_at.is_none();
+        if first && report.kind == ReportKind::Started {
+            live.started_at = Some(report.at);
+        }
+        let ends = next.iter().any(|next| matches!(next, Next::End { .. }));
+        let single = live.context.body.steps.len() == 1;
+        // The end writes the whole row; between, only what a person would miss after a crash.
+        if !ends && (first || !single || report.kind != ReportKind::Started) {
+            let steps = if single && first { None } else { live.steps() };
+            let update = RunUpdate { steps, ..live.update(run) };
+            let job = live.context.job;
+            self.out.batch.runs.push(update);
+            if first {
+                self.note(run, job, RunStatus::Running, None);
+            }
+        }
+        self.apply(run, next, now);
+    }
+
+    /// Carries out what the flow of a run wants.
+    fn apply(&mut self, run: RunId, next: Vec<Next>, now: Now) {
+        for next in next {
+            let Some(live) = self.runs.get(&run) else { return };
+            match next {
+                Next::Start { step, attempt } => {
+                    if self.stopping {
+                        continue;
+                    }
+                    let outputs = live.progress.as_ref().map(Progress::outputs).unwrap_or_default();
+                    let once = live.policy.at_most_once;
+                    let order =
+                        Order::Start(Start { run, step, attempt, context: live.context.clone(), outputs });
+                    if once {
+                        let update = RunUpdate { steps: live.steps(), ..live.update(run) };
+                        self.out.batch.runs.push(update);
+                        self.hold_order(order);
+                    } else {
+                        self.out.orders.push(order);
+                    }
+                }
+                Next::RetryAt { step, at_mono } => {
+                    self.timers.push(Reverse((at_mono, Timer::Retry(run, step))));
+                }
+                Next::Stop { step, attempt } => self.out.orders.push(Order::Stop { run, step, attempt }),
+                Next::End { status, message } => {
+                    let skip = (status == RunStatus::Skipped).then_some(SkipReason::Precondition);
+                    self.end_run(run, status, skip, message, now);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn timer(&mut self, timer: Timer, now: Now) {
+        match timer {
+            Timer::Retry(run, step) => {
+                let Some(live) = self.runs.get_mut(&run) else { return };
+                let mut next = Vec::new();
+                if let Some(progress) = live.progress.as_mut() {
+                    progress.retry_due(&live.context.body, step, &mut next);
+                }
+                self.apply(run, next, now);
+            }
+            Timer::Limit(run, attempt) => {
+                if self.runs.get(&run).is_some_and(|live| live.attempt == attempt) {
+                    self.stop_run(run, StopWhy::TimedOut, now);
+                }
+            }
+        }
+    }
+
+    /// Stops a run wherever it stands. One that did not start yet is over at once.
+    pub(crate) fn stop_run(&mut self, run: RunId, why: StopWhy, now: Now) {
+        let Some(live) = self.runs.get_mut(&run) else { return };
+        let Some(progress) = live.progress.as_mut() else {
+            let message = Some("stopped before it started".into());
+            return self.end_run(run, RunStatus::Stopped, None, message, now);
+        };
+        let mut next = Vec::new();
+        progress.stop(&live.context.body, why, now, &mut next);
+        self.apply(run, next, now);
+    }
+
+    /// The end of a run, whichever way it came: recorded, its place given to the next, its backlog going on.
+    pub(crate) fn end_run(
+        &mut self,
+        run: RunId,
+        status: RunStatus,
+        skip: Option<SkipReason>,
+        message: Option<Box<str>>,
+        now: Now,
+    ) {
+        let Some(mut live) = self.runs.remove(&run) else { return };
+        let job = live.context.job;
+        assert!(live.status.may_become(status), "run {run}: {:?} cannot become {status:?}", live.status);
+        let began = live.progress.is_some();
+        let steps = live.steps();
+        live.status = status;
+        let update = RunUpdate { ended_at: Some(now.wall), skip, message, steps, ..live.update(run) };
+        self.out.batch.runs.push(update);
+        self.note(run, job, status, skip);
+        if began {
+            self.out.orders.push(Order::Close { run });
+        }
+        if status == RunStatus::Succeeded && live.policy.skip_if_successful {
+            let newest = self.successes.entry(job).or_insert(live.context.due);
+            *newest = (*newest).max(live.context.due);
+        }
+        self.to_start.extend(self.place.release(run));
+        self.backlog_goes_on(job, run, now);
+    }
+}
