@@ -136,13 +136,14 @@ impl<'t> Part<'t> {
                 format!("empty element in `{}`, allowed are {}", whole.shown(), allowed(field, rules));
             return Err(self.error(ErrorKind::Syntax, field, message));
         }
-        let (body, step) = match word.find('/') {
+        let (body, step_part) = match word.find('/') {
             Some(at) => {
                 let (body, step) = self.split_at(at, 1);
-                (body, Some(step.step(field, rules)?))
+                (body, Some(step))
             }
             None => (*self, None),
         };
+        let step = step_part.map(|part| part.step(field, rules)).transpose()?;
         let limits = bounds(field, rules);
         match body.str() {
             "*" => {
@@ -200,7 +201,14 @@ impl<'t> Part<'t> {
                 error.with_help(format!("write `{low}-{},{}-{high}`", limits.max, limits.min))
             });
         }
-        add(parsed, field, rules, low, high, step.unwrap_or(1));
+        let count = add(parsed, field, rules, low, high, step.unwrap_or(1));
+        // A step past the end of a written range reaches only its first value, which is never what was meant.
+        if let (1, Some(part), Some(2..)) = (count, step_part, step) {
+            let length = add(parsed, field, rules, low, high, 1) - 1;
+            return Err(part
+                .bad_step(field, &format!("exceeds the range `{}`", body.shown()), length.max(1))
+                .with_help(format!("write `{low}` to match once")));
+        }
         Ok(())
     }
 
@@ -232,22 +240,22 @@ impl<'t> Part<'t> {
             .with_help("write `*`"))
     }
 
+    /// A step that lies in the field's own range.
     fn step(&self, field: Field, rules: &Rules) -> Result<u32, Error> {
         let Bounds { min, max } = bounds(field, rules);
-        // Beyond this only the first value is ever reached, which is never what was meant.
-        let most = if field == Field::DayOfWeek { 6 } else { max - min };
+        let most = if field == Field::Year { max - min } else { max };
         match self.number() {
             Some(step) if (1..=most).contains(&step) => Ok(step),
             Some(step) => {
-                let message = format!("step `{}` is out of range, allowed are 1–{most}", self.shown());
-                let error = self.error(ErrorKind::Step, field, message);
+                let error = self.bad_step(field, "is out of range", most);
                 Err(if step == 0 { error } else { error.with_help(format!("write `{min}` to match once")) })
             }
-            None => {
-                let message = format!("step `{}` is not a number, allowed are 1–{most}", self.shown());
-                Err(self.error(ErrorKind::Step, field, message))
-            }
+            None => Err(self.bad_step(field, "is not a number", most)),
         }
+    }
+
+    fn bad_step(&self, field: Field, what: &str, most: u32) -> Error {
+        self.error(ErrorKind::Step, field, format!("step `{}` {what}, allowed are 1–{most}", self.shown()))
     }
 
     /// A decimal number; one too large to hold is as good as the largest.
@@ -403,8 +411,8 @@ fn weekday_bit(value: u32, rules: &Rules) -> u32 {
     (value - rules.sunday) % 7
 }
 
-/// Adds `low, low + step, …` up to `high`, around the end of the field where `low` exceeds `high`.
-fn add(parsed: &mut Parsed, field: Field, rules: &Rules, low: u32, high: u32, step: u32) {
+/// Adds `low, low + step, …` up to `high`, around the end of the field where `low` exceeds `high`; says how many.
+fn add(parsed: &mut Parsed, field: Field, rules: &Rules, low: u32, high: u32, step: u32) -> u32 {
     let Bounds { min, max } = bounds(field, rules);
     let mut span = max - min + 1;
     let (mut low, mut high) = (low, high);
@@ -418,7 +426,9 @@ fn add(parsed: &mut Parsed, field: Field, rules: &Rules, low: u32, high: u32, st
     if low > high {
         high += span;
     }
+    let mut count = 0;
     while low <= high {
+        count += 1;
         match field {
             Field::Year => parsed.years.add(low),
             Field::DayOfWeek => parsed.bits |= 1 << weekday_bit(low, rules),
@@ -426,4 +436,5 @@ fn add(parsed: &mut Parsed, field: Field, rules: &Rules, low: u32, high: u32, st
         }
         low += step;
     }
+    count
 }

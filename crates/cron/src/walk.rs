@@ -120,6 +120,10 @@ impl LocalWindow<'_> {
             }
             return;
         }
+        // Short windows are common, and their hours are cheaper to look at than the date.
+        if first == last && self.hours(first) == 0 {
+            return;
+        }
         let (mut month, dom) = Month::of_day(first);
         let mut days = self.calendar.days_in(&month) & (!0 << dom);
         loop {
@@ -138,13 +142,19 @@ impl LocalWindow<'_> {
         }
     }
 
+    /// The matching hours of a day that touch the window.
     #[inline]
-    fn day(&self, day: i64, sink: &mut impl FnMut(Stretch)) {
+    fn hours(&self, day: i64) -> u32 {
         let midnight = day * DAY_SECS;
         let first = (self.from - midnight).max(0) / 3600;
         let last = (self.until - 1 - midnight).min(DAY_SECS - 1) / 3600;
-        let hours = self.calendar.hours & (!0 << first) & !(!1 << last);
-        for hour in bits32(hours) {
+        self.calendar.hours & (!0 << first) & !(!1 << last)
+    }
+
+    #[inline]
+    fn day(&self, day: i64, sink: &mut impl FnMut(Stretch)) {
+        let midnight = day * DAY_SECS;
+        for hour in bits32(self.hours(day)) {
             let hour = midnight + i64::from(hour) * 3600;
             if self.from <= hour && hour + 3600 <= self.until {
                 let base = (hour - self.offset) * 1000;

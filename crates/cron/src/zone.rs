@@ -135,6 +135,11 @@ impl Zone {
         Zone { table: Arc::new(Table { name: name.to_owned(), segments, buckets }) }
     }
 
+    /// The names in the bundled database.
+    pub fn names() -> impl Iterator<Item = String> {
+        database().available().map(|name| name.as_str().to_owned())
+    }
+
     /// The name, as the database spells it.
     pub fn name(&self) -> &str {
         &self.table.name
@@ -241,11 +246,6 @@ fn database() -> &'static TimeZoneDatabase {
     DATABASE.get_or_init(TimeZoneDatabase::bundled)
 }
 
-/// The names of the bundled database.
-pub(crate) fn names() -> impl Iterator<Item = String> {
-    database().available().map(|name| name.as_str().to_owned())
-}
-
 /// The closest name: the same city, or few letters away.
 fn suggest(asked: &str) -> Option<String> {
     const NAME_CHARS_MAX: usize = 40;
@@ -255,7 +255,7 @@ fn suggest(asked: &str) -> Option<String> {
     }
     let asked: Vec<char> = asked.into_iter().map(|c| if c == ' ' || c == '-' { '_' } else { c }).collect();
     let city_start = asked.iter().rposition(|&c| c == '/').map_or(0, |at| at + 1);
-    names()
+    Zone::names()
         .filter_map(|name| {
             let lower: Vec<char> = name.to_ascii_lowercase().replace('-', "_").chars().collect();
             let city = lower.iter().rposition(|&c| c == '/').map_or(0, |at| at + 1);
