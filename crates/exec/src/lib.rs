@@ -1,1 +1,56 @@
-//! Processes, logs and kill: the executor inside the server.
+//! How is an attempt of a step run on this machine, and what did it print?
+//!
+//! [`Local`] is the executor inside the server: orders go in by [`Local::submit`], reports come out of a sink, in
+//! batches. [`InProcess`] runs nothing and reports as if it had, for benchmarks and simulations. [`LogDir`] reads
+//! what attempts printed.
+//!
+//! ```no_run
+//! # async fn example(start: cadran_core::Start) -> Result<(), cadran_exec::ExecError> {
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! use cadran_core::Order;
+//! use cadran_exec::{Local, LocalOptions};
+//!
+//! let options = LocalOptions::new("data");
+//! let (local, found) = Local::open(options, || 0, Arc::new(|reports| println!("{reports:?}"))).await?;
+//! println!("{} attempts of the previous life", found.len());
+//! local.submit(vec![Order::Start(start)]);
+//! local.drain(Duration::from_secs(10)).await;
+//! # Ok(()) }
+//! ```
+//!
+//! It knows nothing of schedules, flows or records: it does not ask why an attempt should run, or what follows.
+//!
+//! Invariants:
+//! - a (run, step, attempt) is started at most once, also across a restart, until its run is closed;
+//! - its start is in the journal before its process exists, its end before its end is reported;
+//! - a report of a start comes before the report of its end, and every start that was taken ends with one report;
+//! - nothing of an attempt is alive shortly after its end, its stop, or the death of the server;
+//! - parameters, outputs and variables are data: they reach a process as environment and arguments, and no text of
+//!   theirs is ever read by a shell on our behalf.
+#![forbid(unsafe_code)]
+
+mod attempt;
+mod command;
+mod environment;
+mod error;
+mod family;
+mod in_process;
+mod journal;
+mod keeper;
+mod local;
+mod log;
+mod logs;
+mod options;
+mod outbox;
+mod precondition;
+mod procfs;
+mod sweep;
+
+pub use attempt::EXIT_OUTPUT_TOO_LARGE;
+pub use error::ExecError;
+pub use in_process::InProcess;
+pub use keeper::keeper_main;
+pub use local::Local;
+pub use logs::{LogChunk, LogDir, LogFile};
+pub use options::{LocalOptions, Sink};
