@@ -1,0 +1,162 @@
+//! The steps of a job as a whole: names, `depends`, chains and circles.
+
+use cadran_core::{Body, Step, StepNo};
+use rustc_hash::FxHashMap;
+
+use super::findings::Findings;
+use super::scalar::short;
+use super::step::Draft;
+use crate::diagnostic::Code;
+use crate::suggest::nearest;
+use crate::tree::Span;
+
+/// In which order steps run that say nothing about it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// By `depends`; what does not depend on one another runs in parallel.
+    Graph,
+    /// One after the other.
+    Chain,
+}
+
+/// Gives every step its name and resolves `depends`.
+pub(crate) fn resolve(
+    mut drafts: Vec<Draft>,
+    order: Order,
+    span: Span,
+    findings: &mut Findings,
+) -> Vec<Step> {
+    if drafts.len() > Body::STEPS_MAX {
+        findings.error(span, Code::Limit, format!("a job has at most {} steps", Body::STEPS_MAX));
+        drafts.truncate(Body::STEPS_MAX);
+    }
+    for (at, draft) in drafts.iter_mut().enumerate() {
+        if !draft.named {
+            draft.step.name = format!("step_{}", at + 1);
+        }
+    }
+    let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
+    for (at, draft) in drafts.iter().enumerate() {
+        if let Some(first) = numbers.insert(&draft.step.name, at) {
+            numbers.insert(&draft.step.name, first);
+            let line = drafts[first].span.line;
+            let message =
+                format!("the step name `{}` is already taken on line {line}", short(&draft.step.name));
+            findings.error_help(draft.span, Code::DuplicateKey, message, "give each step a name of its own");
+        }
+    }
+    let depends: Vec<Vec<StepNo>> = drafts
+        .iter()
+        .enumerate()
+        .map(|(at, draft)| numbers_of(at, draft, order, &numbers, findings))
+        .collect();
+    if order == Order::Graph {
+        circle(&drafts, &depends, findings);
+    }
+    let mut steps = Vec::with_capacity(drafts.len());
+    for (draft, depends) in drafts.into_iter().zip(depends) {
+        steps.push(Step { depends, ..draft.step });
+    }
+    steps
+}
+
+fn numbers_of(
+    at: usize,
+    draft: &Draft,
+    order: Order,
+    numbers: &FxHashMap<&str, usize>,
+    findings: &mut Findings,
+) -> Vec<StepNo> {
+    if order == Order::Chain {
+        if let Some(span) = draft.depends_key {
+            let message = "in a chain the steps run in the order of the file; `depends` is for `type: graph`";
+            findings.error_help(span, Code::Conflict, message, "remove `depends`, or `type: chain`");
+        }
+        return if at > 0 { vec![StepNo(at as u16 - 1)] } else { Vec::new() };
+    }
+    let mut found: Vec<StepNo> = Vec::new();
+    for (name, span) in &draft.depends {
+        match numbers.get(name.as_str()) {
+            Some(&number) if number == at => {
+                findings.error(*span, Code::Depends, format!("the step `{}` depends on itself", short(name)));
+            }
+            Some(&number) => {
+                let number = StepNo(number as u16);
+                if !found.contains(&number) {
+                    found.push(number);
+                }
+            }
+            None => {
+                // In the order of the file, so that the same file always gives the same advice.
+                let mut names: Vec<(&str, usize)> = numbers.iter().map(|(name, at)| (*name, *at)).collect();
+                names.sort_by_key(|(_, at)| *at);
+                let help = match nearest(name, names.iter().map(|(name, _)| *name)) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => format!(
+                        "the steps are {}",
+                        names.iter().take(10).map(|(name, _)| short(name)).collect::<Vec<_>>().join(", ")
+                    ),
+                };
+                findings.error_help(
+                    *span,
+                    Code::Depends,
+                    format!("there is no step `{}`", short(name)),
+                    help,
+                );
+            }
+        }
+    }
+    found
+}
+
+/// Reports one circle, if there is one: steps that wait for one another would wait for ever.
+fn circle(drafts: &[Draft], depends: &[Vec<StepNo>], findings: &mut Findings) {
+    // A depth-first walk without recursion: a job may have ten thousand steps in a row.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        Open,
+        Done,
+    }
+    let mut marks = vec![Mark::New; drafts.len()];
+    for root in 0..drafts.len() {
+        if marks[root] != Mark::New {
+            continue;
+        }
+        let mut path: Vec<(usize, usize)> = vec![(root, 0)];
+        marks[root] = Mark::Open;
+        while let Some(&mut (at, ref mut next)) = path.last_mut() {
+            let Some(&StepNo(to)) = depends[at].get(*next) else {
+                marks[at] = Mark::Done;
+                path.pop();
+                continue;
+            };
+            *next += 1;
+            let to = usize::from(to);
+            match marks[to] {
+                Mark::Done => {}
+                Mark::New => {
+                    marks[to] = Mark::Open;
+                    path.push((to, 0));
+                }
+                Mark::Open => {
+                    let from = path.iter().position(|&(step, _)| step == to).unwrap_or(0);
+                    let mut names: Vec<String> = path[from..]
+                        .iter()
+                        .take(8)
+                        .map(|&(step, _)| short(&drafts[step].step.name))
+                        .collect();
+                    if path.len() - from > names.len() {
+                        names.push("…".to_owned());
+                    }
+                    names.push(short(&drafts[to].step.name));
+                    let span = drafts[at].depends.iter().find(|(name, _)| *name == drafts[to].step.name);
+                    let span = span.map_or(drafts[at].span, |(_, span)| *span);
+                    let message = format!("these steps wait for one another: {}", names.join(" → "));
+                    findings.error_help(span, Code::Depends, message, "remove one `depends` of the circle");
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! YAML text to a job, or to everything that is wrong with it.
+
+mod fields;
+mod findings;
+mod flow;
+mod job;
+mod lists;
+mod scalar;
+mod schedule;
+mod step;
+
+use std::sync::Arc;
+
+use cadran_core::{Job, Zone};
+
+use crate::diagnostic::Diagnostic;
+use crate::stored::{Memo, ScheduleText, encode_parts};
+use crate::tree;
+use findings::Findings;
+
+/// Steps of one run at once, for a file that does not say.
+pub const MAX_ACTIVE_STEPS_DEFAULT: u16 = 64;
+
+/// What a file leaves to the server.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// The zone of schedules that name none.
+    pub default_zone: Zone,
+}
+
+impl Default for ReadOptions {
+    fn default() -> ReadOptions {
+        ReadOptions { default_zone: Zone::utc() }
+    }
+}
+
+/// A job file that was understood.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// The job.
+    pub job: Job,
+    /// The job for the store, without its name; [`Decoder`](crate::Decoder) reads it back.
+    pub definition: Arc<str>,
+    /// The schedules as they were written, in the order of `job.schedules`.
+    pub schedules: Vec<ScheduleText>,
+    /// What is probably not meant.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Reads job files and lets jobs that are alike share what they have in common.
+#[derive(Debug, Default)]
+pub struct Reader {
+    options: ReadOptions,
+    memo: Memo,
+}
+
+impl Reader {
+    /// A reader with these options.
+    pub fn new(options: ReadOptions) -> Reader {
+        Reader { options, memo: Memo::default() }
+    }
+
+    /// The options.
+    pub fn options(&self) -> &ReadOptions {
+        &self.options
+    }
+
+    /// Reads one file. `file_stem` is its name without directory and ending: the job's name, unless the file gives one.
+    ///
+    /// Takes time and memory in proportion to the text, at most [`FILE_BYTES_MAX`](crate::FILE_BYTES_MAX) of it.
+    /// The error is never empty, in the order of the file, and holds 20 diagnostics at most.
+    pub fn read(&mut self, text: &[u8], file_stem: &str) -> Result<Parsed, Vec<Diagnostic>> {
+        let root = tree::parse(text).map_err(|found| vec![found])?;
+        let mut findings = Findings::default();
+        let draft = job::read(&root, file_stem, &self.options, &mut findings);
+        let draft = match draft {
+            Some(draft) if !findings.has_errors() => draft,
+            _ => return Err(findings.finish(&root)),
+        };
+        let Some(name) = draft.name else { return Err(findings.finish(&root)) };
+        let (definition, body_text) = encode_parts(&draft.schedules.texts, &draft.policy, &draft.body);
+        let job = Job {
+            name,
+            schedules: self.memo.schedules(draft.schedules.entries),
+            policy: draft.policy,
+            body: self.memo.body(&body_text, || draft.body),
+        };
+        Ok(Parsed { job, definition, schedules: draft.schedules.texts, warnings: findings.finish(&root) })
+    }
+}
+
+/// Reads one job file by itself. See [`Reader::read`].
+pub fn read_job(text: &[u8], file_stem: &str, options: &ReadOptions) -> Result<Parsed, Vec<Diagnostic>> {
+    Reader::new(options.clone()).read(text, file_stem)
+}

@@ -1,0 +1,479 @@
+//! YAML text to a located tree: every key and value knows its line and column.
+//!
+//! Anchors, aliases and `<<` merges are resolved here, within a budget; nothing above this file knows of them.
+//! Scalars stay text: `no` is the text `no`, and whoever reads a field decides what it must be.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span as EventSpan, Tag};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use crate::diagnostic::{Code, Diagnostic, Severity, printable};
+
+/// The largest job file. A thousand steps with scripts fit many times; a log file copied by mistake does not.
+pub const FILE_BYTES_MAX: usize = 1 << 20;
+/// Keys and values of one file, after aliases are replaced by what they stand for: a bomb stops here.
+pub(crate) const NODES_MAX: usize = 100_000;
+/// Text of one file after aliases are replaced.
+pub(crate) const EXPANDED_BYTES_MAX: usize = 4 << 20;
+/// Nesting. Job files need about eight.
+pub(crate) const DEPTH_MAX: usize = 64;
+
+/// A stretch of the source on one line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// From 1.
+    pub(crate) line: u32,
+    /// In characters, from 1.
+    pub(crate) column: u32,
+    /// In characters; what goes on behind the end of the line is not counted.
+    pub(crate) len: u32,
+}
+
+impl Span {
+    /// `len` characters from the `skip`-th of this span on.
+    pub(crate) fn part(self, skip: u32, len: u32) -> Span {
+        Span { line: self.line, column: self.column.saturating_add(skip), len }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) span: Span,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Scalar(Scalar),
+    List(Vec<Node>),
+    Map(Vec<(Node, Node)>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Scalar {
+    pub(crate) text: String,
+    /// Written without quotes: only then `null`, `true` and numbers are more than text.
+    pub(crate) plain: bool,
+    /// Where the text begins behind the start of the span (1 for a quoted one), when it stands there letter by letter.
+    pub(crate) verbatim: Option<u32>,
+}
+
+impl Node {
+    pub(crate) fn is_null(&self) -> bool {
+        match &self.kind {
+            Kind::Scalar(scalar) => {
+                scalar.plain && matches!(scalar.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
+            }
+            _ => false,
+        }
+    }
+
+    /// What it is, for messages.
+    pub(crate) fn what(&self) -> &'static str {
+        match &self.kind {
+            Kind::Scalar(_) if self.is_null() => "nothing",
+            Kind::Scalar(scalar) if scalar.plain => match scalar.text.as_str() {
+                "true" | "false" => "true or false",
+                text if text.parse::<f64>().is_ok() => "a number",
+                _ => "text",
+            },
+            Kind::Scalar(_) => "text",
+            Kind::List(_) => "a list",
+            Kind::Map(_) => "a map",
+        }
+    }
+}
+
+/// Reads one document whose top is a map.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Node, Diagnostic> {
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(Diagnostic::whole_file(
+            Severity::Error,
+            Code::Limit,
+            format!("the file has {} bytes; a job file has at most {FILE_BYTES_MAX}", bytes.len()),
+        )
+        .with_help("keep large data beside the job and let a step read it"));
+    }
+    let text = text_of(bytes)?;
+    // The YAML parser is the one part of the reader that is not ours. Should it panic on some text, that text is
+    // refused and the server goes on.
+    match catch_unwind(AssertUnwindSafe(|| Builder::new(text).build())) {
+        Ok(result) => result,
+        Err(_) => Err(Diagnostic::whole_file(
+            Severity::Error,
+            Code::Yaml,
+            "the YAML parser failed on this file; please report it together with the file",
+        )),
+    }
+}
+
+/// The bytes as text without a byte order mark, or where they stop being text.
+fn text_of(bytes: &[u8]) -> Result<&str, Diagnostic> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let good = std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
+            let byte = bytes.get(error.valid_up_to()).copied().unwrap_or_default();
+            let message = format!("byte 0x{byte:02x} is not UTF-8 text");
+            let help = if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+                "this looks like UTF-16; save the file as UTF-8"
+            } else {
+                "save the file as UTF-8"
+            };
+            return Err(problem(Code::Text, end_of(good), message).with_help(help));
+        }
+    };
+    if let Some(at) = text.find('\0') {
+        let message = "a NUL character cannot stand in a job file";
+        return Err(problem(Code::Text, end_of(&text[..at]), message).with_help("is this a text file?"));
+    }
+    Ok(text)
+}
+
+fn end_of(text: &str) -> Span {
+    let line = text.bytes().filter(|&byte| byte == b'\n').count() as u32 + 1;
+    let column = text.rsplit('\n').next().unwrap_or_default().chars().count() as u32 + 1;
+    Span { line, column, len: 1 }
+}
+
+fn problem(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
+    Diagnostic {
+        line: span.line,
+        column: span.column,
+        len: span.len,
+        ..Diagnostic::whole_file(Severity::Error, code, message)
+    }
+}
+
+/// A collection whose end has not come yet.
+struct Open {
+    node: Node,
+    anchor: usize,
+    /// The key that waits for its value.
+    key: Option<Node>,
+    /// Keys so far, so that a map of many keys is not searched again and again.
+    seen: HashSet<String, FxBuildHasher>,
+}
+
+struct Builder<'t> {
+    text: &'t str,
+    anchors: FxHashMap<usize, Node>,
+    open: Vec<Open>,
+    root: Option<Node>,
+    nodes: usize,
+    bytes: usize,
+}
+
+impl<'t> Builder<'t> {
+    fn new(text: &'t str) -> Builder<'t> {
+        Builder { text, anchors: FxHashMap::default(), open: Vec::new(), root: None, nodes: 0, bytes: 0 }
+    }
+
+    fn build(mut self) -> Result<Node, Diagnostic> {
+        let options = granit_parser::options! {
+            emit_comments: false,
+            // The builder's own limit speaks first, with our words.
+            flow_nesting_limit: DEPTH_MAX + 2,
+            block_nesting_limit: DEPTH_MAX + 2,
+        };
+        let mut documents = 0;
+        for next in Parser::new_from_str_with_options(self.text, options) {
+            let (event, span) = next.map_err(|error| self.syntax(&error))?;
+            match event {
+                Event::DocumentStart(..) => {
+                    documents += 1;
+                    if documents > 1 {
+                        return Err(problem(Code::Yaml, self.span(&span), "a second document begins here")
+                            .with_help(
+                                "one file holds one job: give each document (after `---`) a file of its own",
+                            ));
+                    }
+                }
+                Event::Scalar(text, style, anchor, tag) => {
+                    self.scalar(&text, style, anchor, tag.as_deref(), &span)?
+                }
+                Event::SequenceStart(_, anchor, tag) => {
+                    self.begin(Kind::List(Vec::new()), anchor, tag.as_deref(), "seq", &span)?;
+                }
+                Event::MappingStart(_, anchor, tag) => {
+                    self.begin(Kind::Map(Vec::new()), anchor, tag.as_deref(), "map", &span)?;
+                }
+                Event::SequenceEnd | Event::MappingEnd => self.end()?,
+                Event::Alias(anchor) => self.alias(anchor, &span)?,
+                _ => {}
+            }
+        }
+        match self.root {
+            Some(node) if matches!(node.kind, Kind::Map(_)) => Ok(node),
+            Some(node) if !node.is_null() => Err(problem(
+                Code::WrongType,
+                node.span,
+                format!("a job file is a map of keys and values, not {}", node.what()),
+            )
+            .with_help("begin with a key, as in `run: echo hello`")),
+            _ => Err(Diagnostic::whole_file(Severity::Error, Code::Missing, "the file is empty")
+                .with_help("the smallest job is one line: `run: echo hello`")),
+        }
+    }
+
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        anchor: usize,
+        tag: Option<&Tag>,
+        event: &EventSpan,
+    ) -> Result<(), Diagnostic> {
+        let mut span = self.span(event);
+        let mut plain = style == ScalarStyle::Plain;
+        if let Some(tag) = tag {
+            self.check_tag(tag, &["str", "int", "float", "bool", "null"], event)?;
+            plain &= !tag.is_yaml_core_schema_tag("str");
+        }
+        let source = event.slice(self.text).unwrap_or_default();
+        let verbatim = match style {
+            ScalarStyle::Plain if source == text => Some(0),
+            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted
+                if source.len() == text.len() + 2 && source.get(1..source.len() - 1) == Some(text) =>
+            {
+                Some(1)
+            }
+            _ => None,
+        };
+        if text.contains('\0') {
+            return Err(problem(Code::Text, span, "a NUL character cannot stand in a job file"));
+        }
+        if plain && source.is_empty() {
+            // A key without a value: the parser reports the place behind the colon.
+            span.len = 0;
+        }
+        self.spend(1, text.len(), span)?;
+        let text = if plain && source.is_empty() { String::new() } else { text.to_owned() };
+        let node = Node { span, kind: Kind::Scalar(Scalar { text, plain, verbatim }) };
+        self.add(node, anchor)
+    }
+
+    fn begin(
+        &mut self,
+        kind: Kind,
+        anchor: usize,
+        tag: Option<&Tag>,
+        core: &str,
+        event: &EventSpan,
+    ) -> Result<(), Diagnostic> {
+        if let Some(tag) = tag {
+            self.check_tag(tag, &[core], event)?;
+        }
+        let span = self.span(event);
+        if self.open.len() >= DEPTH_MAX {
+            return Err(problem(Code::Limit, span, format!("nested deeper than {DEPTH_MAX} levels")));
+        }
+        self.spend(1, 0, span)?;
+        self.open.push(Open { node: Node { span, kind }, anchor, key: None, seen: HashSet::default() });
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Diagnostic> {
+        let Some(Open { mut node, anchor, .. }) = self.open.pop() else { return Ok(()) };
+        match &mut node.kind {
+            Kind::Map(entries) => {
+                if node.span.len <= 1
+                    && let Some((key, _)) = entries.first()
+                    && key.span.line == node.span.line
+                {
+                    // A block map has no sign of its own: it is pointed at by its first key.
+                    node.span = Span { len: key.span.column + key.span.len - node.span.column, ..node.span };
+                }
+                self.merge(entries)?;
+            }
+            Kind::List(items) if node.span.len <= 1 => {
+                if let Some(item) = items.first()
+                    && item.span.line == node.span.line
+                {
+                    node.span.len = (item.span.column + item.span.len).saturating_sub(node.span.column);
+                }
+            }
+            _ => {}
+        }
+        self.add(node, anchor)
+    }
+
+    fn alias(&mut self, anchor: usize, event: &EventSpan) -> Result<(), Diagnostic> {
+        let span = self.span(event);
+        let Some(target) = self.anchors.get(&anchor) else {
+            return Err(problem(Code::Yaml, span, "an alias cannot stand inside of what it names"));
+        };
+        // Weighed before it is copied: the copy of a bomb is never made.
+        let (nodes, bytes) = weigh(target);
+        let mut copy = if self.nodes + nodes <= NODES_MAX && self.bytes + bytes <= EXPANDED_BYTES_MAX {
+            target.clone()
+        } else {
+            self.spend(nodes, bytes, span)?;
+            return Ok(());
+        };
+        self.spend(nodes, bytes, span)?;
+        if matches!(copy.kind, Kind::Scalar(_)) {
+            copy.span = span;
+            if let Kind::Scalar(scalar) = &mut copy.kind {
+                scalar.verbatim = None;
+            }
+        }
+        self.add(copy, 0)
+    }
+
+    /// Puts a finished node where it belongs.
+    fn add(&mut self, node: Node, anchor: usize) -> Result<(), Diagnostic> {
+        if anchor != 0 {
+            let (nodes, bytes) = weigh(&node);
+            self.spend(nodes, bytes, node.span)?;
+            self.anchors.insert(anchor, node.clone());
+        }
+        let Some(open) = self.open.last_mut() else {
+            self.root = Some(node);
+            return Ok(());
+        };
+        match &mut open.node.kind {
+            Kind::List(items) => items.push(node),
+            Kind::Map(entries) => match open.key.take() {
+                Some(key) => entries.push((key, node)),
+                None => {
+                    let Kind::Scalar(scalar) = &node.kind else {
+                        return Err(problem(Code::Yaml, node.span, "a key is a word, not a list or a map"));
+                    };
+                    if !open.seen.insert(scalar.text.clone()) {
+                        let key = &scalar.text;
+                        let first = entries.iter().find(
+                            |(known, _)| matches!(&known.kind, Kind::Scalar(known) if known.text == *key),
+                        );
+                        let line = first.map_or(0, |(known, _)| known.span.line);
+                        return Err(problem(
+                            Code::DuplicateKey,
+                            node.span,
+                            format!("the key `{}` is already on line {line}", printable(key)),
+                        )
+                        .with_help("keep one of the two"));
+                    }
+                    open.key = Some(node);
+                }
+            },
+            Kind::Scalar(_) => {}
+        }
+        Ok(())
+    }
+
+    /// `<<: *defaults`: the keys of the named map that this one does not have itself.
+    fn merge(&mut self, entries: &mut Vec<(Node, Node)>) -> Result<(), Diagnostic> {
+        let is_merge =
+            |(key, _): &(Node, Node)| matches!(&key.kind, Kind::Scalar(key) if key.plain && key.text == "<<");
+        let Some(at) = entries.iter().position(is_merge) else { return Ok(()) };
+        let (key, value) = entries.remove(at);
+        let sources = match value.kind {
+            Kind::Map(_) => vec![value],
+            Kind::List(items) => items,
+            Kind::Scalar(_) => vec![value],
+        };
+        let mut known: HashSet<String, FxBuildHasher> =
+            entries.iter().filter_map(|(key, _)| text(key)).collect();
+        for source in sources {
+            let Kind::Map(more) = source.kind else {
+                return Err(problem(Code::Yaml, key.span, "`<<` takes a map, or a list of maps, by alias")
+                    .with_help("as in `<<: *defaults`"));
+            };
+            for (key, value) in more {
+                if text(&key).is_some_and(|key| known.insert(key)) {
+                    entries.push((key, value));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn spend(&mut self, nodes: usize, bytes: usize, span: Span) -> Result<(), Diagnostic> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.nodes > NODES_MAX {
+            return Err(problem(
+                Code::Limit,
+                span,
+                format!("more than {NODES_MAX} keys and values, aliases included"),
+            ));
+        }
+        if self.bytes > EXPANDED_BYTES_MAX {
+            let message = format!("more than {EXPANDED_BYTES_MAX} bytes of text, aliases included");
+            return Err(problem(Code::Limit, span, message));
+        }
+        Ok(())
+    }
+
+    fn check_tag(&self, tag: &Tag, allowed: &[&str], event: &EventSpan) -> Result<(), Diagnostic> {
+        if allowed.iter().any(|name| tag.is_yaml_core_schema_tag(name)) {
+            return Ok(());
+        }
+        let span = event.tag_span().map_or_else(|| self.span(event), |tag| self.span(&tag));
+        Err(problem(
+            Code::Yaml,
+            span,
+            format!("the tag `{}` is not used in job files", printable(&tag.original())),
+        )
+        .with_help("remove it"))
+    }
+
+    fn span(&self, event: &EventSpan) -> Span {
+        let len = if event.start.line() == event.end.line() {
+            event.end.col().saturating_sub(event.start.col())
+        } else {
+            let rest = event.start.byte_offset().and_then(|at| self.text.get(at..)).unwrap_or_default();
+            rest.lines().next().unwrap_or_default().trim_end().chars().count()
+        };
+        Span { line: event.start.line() as u32, column: event.start.col() as u32 + 1, len: len as u32 }
+    }
+
+    /// A syntax error in our words, with the advice that fits the usual slips.
+    fn syntax(&self, error: &ScanError) -> Diagnostic {
+        let mark = error.marker();
+        let span = Span { line: mark.line() as u32, column: mark.col() as u32 + 1, len: 1 };
+        let line = self.text.lines().nth(mark.line().saturating_sub(1)).unwrap_or_default();
+        let value = line.trim_start().trim_start_matches("- ");
+        let value = value.split_once(": ").map_or(value, |(_, value)| value).trim_start();
+        let indent: String = line.chars().take_while(|c| c.is_whitespace()).collect();
+        let mut found = problem(Code::Yaml, span, format!("this is not YAML: {}", printable(&error.info())));
+        let help = match error.kind() {
+            _ if indent.contains('\t') => Some("indent with spaces; YAML has no tabs there"),
+            _ if value.starts_with(['*', '@', '%', '`', '!', '&', '?']) => {
+                Some("put the value in quotes: in YAML its first character has a meaning of its own")
+            }
+            ErrorKind::MappingValueNotAllowed => {
+                Some("put a value that contains `: ` in quotes, and indent the keys of one map alike")
+            }
+            ErrorKind::UnclosedQuotedScalar => {
+                Some("close the quote, or double it (`''`) if it is part of the text")
+            }
+            ErrorKind::UnknownAnchor => Some("an alias `*name` needs an anchor `&name` before it"),
+            _ => None,
+        };
+        found.help = help.map(str::to_owned);
+        found
+    }
+}
+
+fn text(node: &Node) -> Option<String> {
+    match &node.kind {
+        Kind::Scalar(scalar) => Some(scalar.text.clone()),
+        _ => None,
+    }
+}
+
+/// Nodes and bytes of a subtree. The tree is at most [`DEPTH_MAX`] deep, so the recursion is bounded.
+fn weigh(node: &Node) -> (usize, usize) {
+    let sum = |(n, b): (usize, usize), (m, c): (usize, usize)| (n + m, b + c);
+    match &node.kind {
+        Kind::Scalar(scalar) => (1, scalar.text.len()),
+        Kind::List(items) => items.iter().map(weigh).fold((1, 0), sum),
+        Kind::Map(entries) => {
+            entries.iter().map(|(key, value)| sum(weigh(key), weigh(value))).fold((1, 0), sum)
+        }
+    }
+}
