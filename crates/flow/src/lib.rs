@@ -51,6 +51,8 @@
 //! same answers. A report costs time in proportion to the steps that wait for the reported one.
 #![forbid(unsafe_code)]
 
+mod advance;
+mod ending;
 mod graph;
 mod outputs;
 mod progress;

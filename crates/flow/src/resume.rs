@@ -34,9 +34,16 @@ impl Progress {
         out: &mut Vec<Next>,
     ) -> Progress {
         let mut progress = Progress::untouched(body, at_most_once);
-        progress.restore(body, records, mode);
-        let found = progress.place_found(found, mode);
+        let in_place = progress.restore(body, records, mode);
+        let place = |no: StepNo| {
+            let no = if in_place { Some(no) } else { moved(body, records, no) };
+            no.filter(|no| body.step(*no).is_some())
+        };
+        let found = progress.place_found(found, place, mode);
         progress.recount(body);
+        if mode == Resume::Recover {
+            progress.recall_stop();
+        }
         progress.set_out(body);
         if progress.stop.is_some() {
             // Nothing runs any more, so nobody is told to stop: the orders go nowhere.
@@ -48,8 +55,8 @@ impl Progress {
         progress
     }
 
-    /// Fills the slots from the records. Records are found by place, or by name when the job was edited since.
-    fn restore(&mut self, body: &Body, records: &[StepRecord], mode: Resume) {
+    /// Fills the slots from the records: by place, or by name when the job was edited since. The answer tells which.
+    fn restore(&mut self, body: &Body, records: &[StepRecord], mode: Resume) -> bool {
         let in_place = self.slots.len() <= records.len()
             && body.steps.iter().zip(records).all(|(step, record)| *step.name == *record.name);
         let (steps, rest) = records.split_at(if in_place { self.slots.len() } else { 0 });
@@ -62,14 +69,15 @@ impl Progress {
             }
         }
         for handler in Handler::ALL {
+            if body.handlers.get(handler).is_none() {
+                continue;
+            }
             if let Some(record) = by_name.get(handler.step_name()) {
                 self.extra.get_or_insert_default();
                 self.restore_one(body, self.handler_no(handler), record, mode);
-                if handler == Handler::Stop && mode == Resume::Recover && record.attempt > 0 {
-                    self.stop = Some(StopWhy::Asked);
-                }
             }
         }
+        in_place || records.is_empty()
     }
 
     fn restore_one(&mut self, body: &Body, no: StepNo, record: &StepRecord, mode: Resume) {
@@ -101,8 +109,19 @@ impl Progress {
         slot.given_up = state == State::Failed
             && slot.exit_code.is_none()
             && (slot.lost >= LOST_MAX || at_most_once && slot.lost > 0);
+        // Without an end time it was told to stop and had not ended yet: see `Progress::records`.
+        let stopping = record.attempt > 0
+            && record.ended_at.is_none()
+            && matches!(state, State::Stopped | State::Failed);
+        if stopping {
+            slot.state = State::Running;
+            slot.stopping = true;
+            slot.message = None;
+        }
         if is_step && state == State::Stopped {
             self.stop = Some(StopWhy::Asked);
+        } else if is_step && stopping {
+            self.stop = Some(StopWhy::TimedOut);
         }
         if let (Some(value), Some(name)) =
             (&record.output, body.step(no).and_then(|step| step.output.as_ref()))
@@ -113,18 +132,24 @@ impl Progress {
 
     /// Moves slots on to what executors know beyond the records. The answer holds, by step, the newest attempt found
     /// of each that is on.
-    fn place_found<'a>(&mut self, found: &'a [Found], mode: Resume) -> BTreeMap<StepNo, &'a Found> {
+    fn place_found<'a>(
+        &mut self,
+        found: &'a [Found],
+        place: impl Fn(StepNo) -> Option<StepNo>,
+        mode: Resume,
+    ) -> BTreeMap<StepNo, &'a Found> {
         let mut newest = BTreeMap::new();
-        let mut sorted: Vec<&Found> = found.iter().collect();
-        sorted.sort_by_key(|found| (found.step, found.attempt));
-        for group in sorted.chunk_by(|a, b| a.step == b.step) {
-            let Some((last, before)) = group.split_last() else {
+        let mut sorted: Vec<(StepNo, &Found)> =
+            found.iter().filter_map(|found| Some((place(found.step)?, found))).collect();
+        sorted.sort_by_key(|(no, found)| (*no, found.attempt));
+        for group in sorted.chunk_by(|(a, _), (b, _)| a == b) {
+            let Some(((no, last), before)) = group.split_last() else {
                 continue;
             };
-            if !self.is_step(last.step) {
+            if !self.is_step(*no) {
                 self.extra.get_or_insert_default();
             }
-            let Some(slot) = self.slot_mut(last.step) else {
+            let Some(slot) = self.slot_mut(*no) else {
                 continue;
             };
             let newer = last.attempt > slot.attempt;
@@ -134,14 +159,14 @@ impl Progress {
             }
             if newer {
                 // The order went out, and the server was gone before it could record that.
-                let lost = before.iter().filter(|found| is_cut_off(found)).count() as u32;
+                let lost = before.iter().filter(|(_, found)| is_cut_off(found)).count() as u32;
                 slot.lost = slot.lost.max(lost);
                 slot.failures = slot.attempt.saturating_sub(1).saturating_sub(slot.lost);
                 slot.state = State::Running;
                 slot.started_at = last.started_at.into();
             }
             if slot.state == State::Running && slot.attempt == last.attempt {
-                newest.insert(last.step, *last);
+                newest.insert(*no, *last);
             }
         }
         newest
@@ -157,6 +182,21 @@ impl Progress {
         }
         if let Some(extra) = &self.extra {
             self.live += extra.handlers.iter().filter(|slot| slot.state == State::Running).count() as u16;
+        }
+    }
+
+    /// The handlers tell how the steps came out when the steps themselves no longer do.
+    fn recall_stop(&mut self) {
+        let Some(extra) = &self.extra else {
+            return;
+        };
+        let reached = |handler: Handler| extra.handlers[handler as usize].state != State::Pending;
+        let all_well = self.failed.count == 0 && self.given_up.count == 0;
+        if reached(Handler::Stop) {
+            self.stop.get_or_insert(StopWhy::Asked);
+        } else if reached(Handler::Failure) && all_well {
+            // Every failure was forgiven, and yet the run had failed: it had passed its time limit.
+            self.stop.get_or_insert(StopWhy::TimedOut);
         }
     }
 
@@ -192,6 +232,14 @@ impl Progress {
             self.wait(no, wait.saturating_sub(waited).clamp(0, wait), now, out);
         }
     }
+}
+
+/// The number that a step of the recorded body has in this one, by its name. Handlers are not looked for: theirs
+/// counted from the number of steps there were, and one that was on is started again like any lost attempt.
+fn moved(body: &Body, records: &[StepRecord], no: StepNo) -> Option<StepNo> {
+    let name = &*records.get(usize::from(no.0))?.name;
+    let at = body.steps.iter().position(|step| step.name == name)?;
+    Some(StepNo(at as u16))
 }
 
 fn is_cut_off(found: &Found) -> bool {

@@ -22,7 +22,7 @@ impl Tally {
         self.count = self.count.saturating_add(1);
     }
 
-    /// "step build exited with 2 after 3 attempts; so did 2 more steps not succeed".
+    /// "step build exited with 2 after 3 attempts; 1 more step failed".
     pub(crate) fn sentence(self, body: &Body, slots: &[Slot]) -> Option<String> {
         let no = StepNo(self.first);
         let (step, slot) = (body.step(no)?, slots.get(usize::from(no.0))?);

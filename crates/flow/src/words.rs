@@ -52,6 +52,14 @@ pub(crate) fn stop(why: StopWhy, body: &Body) -> Box<str> {
     }
 }
 
+/// What a stop did to an attempt that was on.
+pub(crate) fn stopped_step(why: StopWhy, body: &Body) -> Box<str> {
+    match why {
+        StopWhy::TimedOut => format!("was stopped: {}", stop(why, body)).into(),
+        StopWhy::Asked | StopWhy::Schedule | StopWhy::Replaced => stop(why, body),
+    }
+}
+
 /// A duration in the largest unit that says it exactly.
 pub(crate) fn span(ms: Millis) -> String {
     const UNITS: [(Millis, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
