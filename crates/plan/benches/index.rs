@@ -3,6 +3,12 @@
 //! `cargo bench -p cadran-plan --bench index [-- --quick] [-- NAME…]` prints a table; every row that has a goal says
 //! whether it was met. Times are the best of several repetitions on both sides.
 
+#[path = "index/fleets.rs"]
+mod fleets;
+#[path = "index/generate.rs"]
+mod generate;
+#[path = "index/live.rs"]
+mod live;
 #[path = "index/measure.rs"]
 mod measure;
 #[path = "index/plain.rs"]
@@ -29,8 +35,17 @@ fn main() {
     } else {
         Effort { budget: Duration::from_secs(2), times_min: 10 }
     };
-    let groups: &[(&str, fn(Effort, bool, &mut Table))] =
-        &[("list", run_list::build), ("query", run_list::query), ("sizes", run_list::sizes)];
+    let groups: &[(&str, fn(Effort, bool, &mut Table))] = &[
+        ("list", run_list::build),
+        ("schedules", generate::schedules),
+        ("peers", generate::peers),
+        ("query", run_list::query),
+        ("change", live::change),
+        ("swap", live::swap),
+        ("memory", generate::memory),
+        ("day", live::day),
+        ("sizes", run_list::sizes),
+    ];
     let mut table = Table::default();
     for (name, group) in groups {
         if wanted.is_empty() || wanted.contains(name) {

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use super::expand::{Dues, Expansions, STRETCH_SEGMENTS};
+use cadran_cron::Millis;
+
+use super::expand::{Dues, Expansions, STRETCH_MINUTES, STRETCH_SEGMENTS};
 use super::fleet::{FleetSnapshot, View};
-use super::segment::{SPAN_MS, SPAN_SECS, Segment, number_of};
+use super::segment::{SPAN_MS, SPAN_SECS, Segment, fine_run, number_of};
+use super::sort::Buckets;
 use super::{Buffers, Index, Window};
 
 /// Builds the index of a window from the schedules of a fleet.
@@ -64,7 +67,7 @@ fn generate(fleet: View<'_>, first: i64, last: i64, buffers: &mut Buffers, segme
         let end = (number + STRETCH_SEGMENTS as i64).min(last + 1);
         expansions.expand(fleet, number * SPAN_MS, end * SPAN_MS);
         buffers.begin((end - number) as usize * SPAN_SECS);
-        count(&expansions, &mut buffers.counts);
+        count(&expansions, buffers);
         buffers.place();
         fill(fleet, &expansions, buffers);
         buffers.cut(segments);
@@ -73,18 +76,18 @@ fn generate(fleet: View<'_>, first: i64, last: i64, buffers: &mut Buffers, segme
 }
 
 /// Counts the runs of each second: by rule, not by job.
-fn count(expansions: &Expansions, counts: &mut [u32]) {
+fn count(expansions: &Expansions, buffers: &mut Buffers) {
+    let (jobs, fine) = (&mut buffers.jobs.counts, &mut buffers.fine.counts);
     for (dues, weight) in expansions.weighted() {
         match dues {
             Dues::Never => {}
-            Dues::Minutes(minutes) => each_bit(minutes, |minute| counts[minute * 60] += weight),
+            Dues::Minutes(minutes) => each_bit(minutes, |minute| jobs[minute * 60] += weight),
             Dues::Grid(minutes, seconds) => {
-                each_bit(minutes, |minute| {
-                    each_bit(seconds, |second| counts[minute * 60 + second] += weight)
-                });
+                each_bit(minutes, |minute| each_bit(seconds, |second| jobs[minute * 60 + second] += weight));
             }
             Dues::List(from, to) => {
-                for &milli in expansions.list(from, to).iter().filter(|&milli| milli % 1000 == 0) {
+                for &milli in expansions.list(from, to) {
+                    let counts = if milli % 1000 == 0 { &mut *jobs } else { &mut *fine };
                     counts[milli as usize / 1000] += weight;
                 }
             }
@@ -93,42 +96,98 @@ fn count(expansions: &Expansions, counts: &mut [u32]) {
 }
 
 /// Writes every job to its seconds. Jobs come rising, so each second ends up in order.
+///
+/// Most dues are on whole minutes. Those are written by blocks of 64 jobs: a block is a square of bits, a row of
+/// minutes for each job; turned on its side it is a row of jobs for each minute, and they are written in a go.
 fn fill(fleet: View<'_>, expansions: &Expansions, buffers: &mut Buffers) {
-    let Buffers { cursors, jobs, fine, .. } = buffers;
-    let mut rules = fleet.rules().peekable();
-    while let Some((job, rule)) = rules.next() {
-        let dues = expansions.dues(rule);
-        // Neighbours that follow the same rule are written together.
-        let mut end = job;
-        while rules.next_if(|&(next, same)| same == rule && next == end + 1).is_some() {
-            end += 1;
+    let mut block = Block { first: 0, rows: [0; 64], used: false };
+    for (job, rule) in fleet.rules() {
+        if job / 64 != block.first / 64 {
+            block.write(&mut buffers.jobs);
+            block.first = job / 64 * 64;
         }
-        let mut write = |second: usize| {
-            let cursor = &mut cursors[second];
-            let start = *cursor as usize;
-            if job == end {
-                jobs[start] = job;
-            } else {
-                jobs[start..].iter_mut().zip(job..=end).for_each(|(place, job)| *place = job);
-            }
-            *cursor += end - job + 1;
-        };
-        match dues {
-            Dues::Never => {}
-            Dues::Minutes(minutes) => each_bit(minutes, |minute| write(minute * 60)),
-            Dues::Grid(minutes, seconds) => {
-                each_bit(minutes, |minute| each_bit(seconds, |second| write(minute * 60 + second)));
+        let mut minutes = 0;
+        match expansions.dues(rule) {
+            Dues::Never => continue,
+            Dues::Minutes(mask) => minutes = mask,
+            Dues::Grid(mask, seconds) => {
+                if seconds & 1 != 0 {
+                    minutes = mask;
+                }
+                each_bit(mask, |minute| {
+                    each_bit(seconds & !1, |second| buffers.jobs.put(minute * 60 + second, job));
+                });
             }
             Dues::List(from, to) => {
                 for &milli in expansions.list(from, to) {
-                    if milli % 1000 == 0 {
-                        write(milli as usize / 1000);
+                    let second = milli as usize / 1000;
+                    if milli % 60_000 == 0 {
+                        minutes |= 1 << (second / 60);
+                    } else if milli % 1000 == 0 {
+                        buffers.jobs.put(second, job);
                     } else {
-                        fine.extend((job..=end).map(|job| u64::from(milli) << 32 | u64::from(job)));
+                        buffers.fine.put(second, fine_run(Millis::from(milli) % SPAN_MS, job));
                     }
                 }
             }
         }
+        block.rows[job as usize % 64] = minutes;
+        block.used = true;
+    }
+    block.write(&mut buffers.jobs);
+}
+
+/// The whole minutes of 64 neighbouring jobs.
+struct Block {
+    first: u32,
+    rows: [u64; 64],
+    used: bool,
+}
+
+impl Block {
+    /// Writes the block's jobs and clears it.
+    fn write(&mut self, buckets: &mut Buckets<u32>) {
+        if !std::mem::take(&mut self.used) {
+            return;
+        }
+        transpose(&mut self.rows);
+        for (minute, jobs) in self.rows.iter_mut().enumerate().take(STRETCH_MINUTES) {
+            let jobs = std::mem::take(jobs);
+            if jobs == 0 {
+                continue;
+            }
+            let cursor = &mut buckets.cursors[minute * 60];
+            let start = *cursor as usize;
+            let end = start + jobs.count_ones() as usize;
+            *cursor = end as u32;
+            let places = &mut buckets.items[start..end];
+            if jobs == u64::MAX {
+                places.iter_mut().zip(self.first..).for_each(|(place, job)| *place = job);
+            } else {
+                let mut left = jobs;
+                for place in places {
+                    *place = self.first + left.trailing_zeros();
+                    left &= left - 1;
+                }
+            }
+        }
+    }
+}
+
+/// Turns a square of bits on its side: quarters change places, then quarters of quarters.
+fn transpose(rows: &mut [u64; 64]) {
+    let mut width = 32;
+    let mut mask = u64::MAX >> 32;
+    while width > 0 {
+        for pair in 0..32 {
+            // The rows without the bit `width` in their number, each with the row `width` further on.
+            let row = pair / width * 2 * width + pair % width;
+            let swap = ((rows[row] >> width) ^ rows[row + width]) & mask;
+            rows[row] ^= swap << width;
+            rows[row + width] ^= swap;
+        }
+        width /= 2;
+        mask ^= mask << width;
     }
 }
 
@@ -137,5 +196,21 @@ fn each_bit(mut mask: u64, mut visit: impl FnMut(usize)) {
     while mask != 0 {
         visit(mask.trailing_zeros() as usize);
         mask &= mask - 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transposing_turns_rows_into_columns() {
+        let row = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(n as u32) ^ n << 7;
+        let before: [u64; 64] = std::array::from_fn(|n| row(n as u64));
+        let mut after = before;
+        transpose(&mut after);
+        for (n, m) in (0..64).flat_map(|n| (0..64).map(move |m| (n, m))) {
+            assert_eq!(before[n] >> m & 1, after[m] >> n & 1, "row {n}, column {m}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use cadran_cron::{Millis, Schedule, Stretch};
 
 use super::fleet::{Rule, RuleKind, View};
 use super::segment::SPAN_SECS;
+use super::sort::dedup;
 
 /// Minutes expanded at a time: as many as a mask has bits for.
 pub(super) const STRETCH_MINUTES: usize = 60;
@@ -123,16 +124,9 @@ pub(super) fn expand<'s>(
         }
     }
     list[from..].sort_unstable();
-    // `dedup` on the tail alone.
-    let mut kept = from + 1;
-    for n in from + 1..list.len() {
-        if list[n] != list[kept - 1] {
-            list[kept] = list[n];
-            kept += 1;
-        }
-    }
-    list.truncate(kept);
-    Dues::List(from as u32, kept as u32)
+    let kept = dedup(&mut list[from..]);
+    list.truncate(from + kept);
+    Dues::List(from as u32, list.len() as u32)
 }
 
 /// A stretch as masks counted from `start`, where it can be.
@@ -188,12 +182,6 @@ pub(super) fn dues_between(fleet: View<'_>, start: Millis, end: Millis, dues: &m
     }
     dues[first..].sort_unstable();
     // Several schedules of one job may name the same instant.
-    let mut kept = first;
-    for n in first..dues.len() {
-        if kept == first || dues[kept - 1] != dues[n] {
-            dues[kept] = dues[n];
-            kept += 1;
-        }
-    }
-    dues.truncate(kept);
+    let kept = dedup(&mut dues[first..]);
+    dues.truncate(first + kept);
 }

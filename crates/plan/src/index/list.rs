@@ -5,13 +5,15 @@
 
 use std::sync::Arc;
 
-use super::segment::{SPAN_MS, SPAN_SECS, Segment, number_of};
+use cadran_cron::Millis;
+
+use super::segment::{SPAN_MS, SPAN_SECS, Segment, fine_run, number_of};
 use super::{Buffers, Index, Run, Window};
 
 /// Up to this many seconds are counted whatever the list's length: four megabytes of counters.
 const COUNTED_SECS_MIN: usize = 1 << 20;
 
-/// Beyond this many seconds a millisecond no longer fits beside a job number in 64 bits.
+/// Beyond this many seconds, 49 days, a millisecond no longer fits in 32 bits.
 const COUNTED_SECS_MAX: usize = u32::MAX as usize / 1000 - SPAN_SECS;
 
 pub(super) fn from_runs(runs: &[Run], window: Window, buffers: &mut Buffers) -> Index {
@@ -43,24 +45,22 @@ fn count(runs: &[Run], window: Window, first: i64, secs: usize, buffers: &mut Bu
     buffers.begin(secs);
     for run in runs {
         if let Some(at) = inside(run) {
-            let (sec, milli) = (at / 1000, at % 1000);
-            if milli == 0 {
-                buffers.counts[sec as usize] += 1;
+            let second = (at / 1000) as usize;
+            if at % 1000 == 0 {
+                buffers.jobs.counts[second] += 1;
             } else {
-                buffers.fine.push(u64::from(at) << 32 | u64::from(run.job));
+                buffers.fine.counts[second] += 1;
             }
         }
     }
     buffers.place();
-    if buffers.fine.len() < runs.len() {
-        let (cursors, jobs) = (buffers.cursors.as_mut_slice(), buffers.jobs.as_mut_slice());
-        for run in runs {
-            if let Some(at) = inside(run)
-                && at % 1000 == 0
-            {
-                let cursor = &mut cursors[(at / 1000) as usize];
-                jobs[*cursor as usize] = run.job;
-                *cursor += 1;
+    for run in runs {
+        if let Some(at) = inside(run) {
+            let second = (at / 1000) as usize;
+            if at % 1000 == 0 {
+                buffers.jobs.put(second, run.job);
+            } else {
+                buffers.fine.put(second, fine_run(Millis::from(at) % SPAN_MS, run.job));
             }
         }
     }

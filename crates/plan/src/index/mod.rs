@@ -29,6 +29,7 @@
 mod build;
 mod cell;
 mod chunked;
+mod directory;
 mod expand;
 mod fleet;
 mod intern;

@@ -83,10 +83,10 @@ impl Patch<'_> {
     fn find_edits(&mut self, segment: &Segment, base: i64) {
         self.edits.clear();
         let mut added = self.added.iter().filter(|run| run.due % 1000 == 0).peekable();
+        segment.read_counts(&mut self.counts);
         let mut start = 0;
         for second in 0..SPAN_SECS {
-            let end = segment.start_of(second + 1);
-            self.counts[second] = (end - start) as u32;
+            let end = start + self.counts[second] as usize;
             let due = base + second as i64 * 1000;
             if start == end && added.peek().is_none_or(|run| run.due > due) {
                 continue;

@@ -168,6 +168,9 @@ impl FusedIterator for Iter<'_> {}
 impl Iter<'_> {
     fn next_group(&mut self) -> Option<(Millis, u32)> {
         loop {
+            if self.group.is_none() {
+                self.group = self.seconds.as_mut().and_then(Iterator::next);
+            }
             let finer = self.fine.as_slice().first().copied();
             match (self.group, finer) {
                 (group, Some(run)) if group.is_none_or(|(at, _)| fine_at(run) < at) => {
@@ -175,7 +178,7 @@ impl Iter<'_> {
                     return Some((self.base + fine_at(run), fine_job(run)));
                 }
                 (Some((at, jobs)), _) => {
-                    self.group = self.seconds.as_mut().and_then(Iterator::next);
+                    self.group = None;
                     self.due = self.base + at;
                     self.jobs = jobs.iter();
                     return self.jobs.next().map(|&job| (self.due, job));
@@ -184,9 +187,7 @@ impl Iter<'_> {
                     let piece = self.pieces.next()?;
                     self.base = piece.base;
                     self.fine = piece.segment.fine_in(piece.lo, piece.hi).iter();
-                    let mut seconds = piece.segment.seconds_in(piece.lo, piece.hi);
-                    self.group = seconds.next();
-                    self.seconds = Some(seconds);
+                    self.seconds = Some(piece.segment.seconds_in(piece.lo, piece.hi));
                 }
             }
         }

@@ -2,6 +2,8 @@
 
 use cadran_cron::Millis;
 
+use super::directory::{Directory, Walk};
+
 /// Seconds in one segment. Ten minutes: short enough that a rolling horizon adds little at a time and one job's
 /// change leaves most segments alone, long enough that the directory of a busy segment costs nothing per run.
 pub(super) const SPAN_SECS: usize = 600;
@@ -58,8 +60,7 @@ impl Segment {
 
     /// A walk over the seconds in `[lo, hi)` that have jobs.
     pub(super) fn seconds_in(&self, lo: Millis, hi: Millis) -> Seconds<'_> {
-        let (second, end) = (second_from(lo), second_from(hi));
-        Seconds { segment: self, second, end, at: self.directory.start_of(second) }
+        Seconds { jobs: &self.jobs, walk: self.directory.walk(second_from(lo)), end: second_from(hi) }
     }
 
     /// Bytes on the heap.
@@ -77,9 +78,12 @@ impl Segment {
         &self.fine
     }
 
-    /// Where the jobs of a second start.
-    pub(super) fn start_of(&self, second: usize) -> usize {
-        self.directory.start_of(second)
+    /// Writes how many jobs each second has.
+    pub(super) fn read_counts(&self, counts: &mut [u32; SPAN_SECS]) {
+        counts.fill(0);
+        for (second, start, end) in self.directory.walk(0) {
+            counts[second] = (end - start) as u32;
+        }
     }
 
     fn jobs_before(&self, at: Millis) -> usize {
@@ -110,56 +114,21 @@ pub(super) fn fine_job(run: u64) -> u32 {
 /// Non-empty seconds of a segment, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Seconds<'a> {
-    segment: &'a Segment,
-    second: usize,
+    jobs: &'a [u32],
+    walk: Walk<'a>,
     end: usize,
-    /// Where the jobs of `second` start.
-    at: usize,
 }
 
 impl<'a> Iterator for Seconds<'a> {
     type Item = (Millis, &'a [u32]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.second < self.end {
-            let (second, start) = (self.second, self.at);
-            self.second += 1;
-            self.at = self.segment.directory.start_of(self.second);
-            if start < self.at {
-                return Some((second as Millis * 1000, &self.segment.jobs[start..self.at]));
-            }
-        }
-        None
+        let (second, start, end) = self.walk.next()?;
+        (second < self.end).then(|| (second as Millis * 1000, &self.jobs[start..end]))
     }
 }
 
 /// The first whole second not before `at`.
 fn second_from(at: Millis) -> usize {
     (at as usize).div_ceil(1000)
-}
-
-/// Where each second's jobs start. Empty when there are none.
-#[derive(Debug, Default)]
-struct Directory(Box<[u32]>);
-
-impl Directory {
-    fn new(counts: &[u32], total: usize) -> Directory {
-        if total == 0 {
-            return Directory::default();
-        }
-        let mut at = 0;
-        let starts = std::iter::once(0).chain(counts.iter().map(|&n| {
-            at += n;
-            at
-        }));
-        Directory(starts.collect())
-    }
-
-    fn start_of(&self, second: usize) -> usize {
-        self.0.get(second).map_or(0, |&at| at as usize)
-    }
-
-    fn bytes(&self) -> usize {
-        self.0.len() * 4
-    }
 }

@@ -1,0 +1,123 @@
+//! The index in use: one job changed, a horizon that rolls, readers while it is swapped, a scheduler's day.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cadran_cron::{Dialect, Schedule, Zone};
+use cadran_plan::index::{Buffers, Fleet, IndexCell, Window, build};
+
+use crate::fleets::{self, ZONES};
+use crate::measure::{Effort, Latencies};
+use crate::run_list::{HOUR, START};
+use crate::table::Table;
+
+fn schedule(text: &str) -> Arc<Schedule> {
+    Arc::new(Schedule::parse(text, &Zone::utc(), Dialect::Cadran).unwrap())
+}
+
+/// One job of a million-run index changes; the window rolls on.
+pub(crate) fn change(effort: Effort, _quick: bool, table: &mut Table) {
+    let mut buffers = Buffers::default();
+    let hundred = Window::new(START, START + 100 * 60_000);
+    let hour = Window::new(START, START + HOUR);
+    let million: [(&str, Fleet, Window); 4] = [
+        ("minutely", fleets::fleet(&fleets::minutely(10_000), &["UTC"]), hundred),
+        ("minutely, nine zones", fleets::fleet(&fleets::minutely(10_000), &ZONES), hundred),
+        ("mixed", fleets::fleet(&fleets::mixed(62_500), &["UTC"]), hour),
+        ("unique seconds", fleets::fleet(&fleets::unique(12_000), &["UTC"]), hour),
+    ];
+    for (name, mut fleet, window) in million {
+        let index = build(&fleet.snapshot(), window, &mut buffers);
+        let snapshot = fleet.snapshot();
+        let rebuild = effort.best(|| (), |()| build(&snapshot, window, &mut buffers));
+        for (kind, before, after) in [
+            ("every minute to every second minute", "* * * * *", "*/2 * * * *"),
+            ("hourly to daily", "17 * * * *", "23 9 * * *"),
+        ] {
+            fleet.set(5_000, &[schedule(before)]);
+            let index = index.with_changed(&fleet.snapshot(), &[5_000], &mut buffers);
+            fleet.set(5_000, &[schedule(after)]);
+            let snapshot = fleet.snapshot();
+            let patch = effort.best(|| (), |()| index.with_changed(&snapshot, &[5_000], &mut buffers));
+            let label = format!("{name}, {} runs: {kind}, share of a rebuild", index.len());
+            table.at_most(&label, patch.as_secs_f64() / rebuild.as_secs_f64(), "", 0.333);
+        }
+        table.time(&format!("{name}: rebuild"), rebuild);
+        let step = Window::new(window.from() + 600_000, window.to() + 600_000);
+        let rolled = effort.best(|| (), |()| index.advance(&snapshot, step, &mut buffers));
+        table.time(&format!("{name}: rolling on by ten minutes"), rolled);
+    }
+}
+
+/// Reads while another thread swaps as fast as it can.
+pub(crate) fn swap(_effort: Effort, quick: bool, table: &mut Table) {
+    let reads = if quick { 200_000 } else { 2_000_000 };
+    let fleet = fleets::fleet(&fleets::mixed(10_000), &["UTC"]).snapshot();
+    let window = Window::new(START, START + HOUR);
+    let index = build(&fleet, window, &mut Buffers::default());
+    let cell = IndexCell::new(index.clone());
+    let read = |n: usize| {
+        let start = START + (n % 3_600) as i64 * 1000;
+        cell.read().query(start, start + 5_000).slices().map(<[u32]>::len).sum::<usize>()
+    };
+    let quiet = Latencies::of(reads, read);
+    let done = AtomicBool::new(false);
+    let (busy, swaps) = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut swaps = 0u64;
+            while !done.load(Ordering::Relaxed) {
+                // What is swapped in is ready: the loop is as tight as it gets.
+                drop(black_box(cell.swap(index.clone())));
+                swaps += 1;
+            }
+            swaps
+        });
+        let busy = Latencies::of(reads, read);
+        done.store(true, Ordering::Relaxed);
+        (busy, writer.join().unwrap())
+    });
+    table.figure("swaps meanwhile", &swaps.to_string());
+    for (name, latencies) in [("quiet", &quiet), ("swapped in a tight loop", &busy)] {
+        for (label, share) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
+            table.time(&format!("5 s read, {name}: {label}"), latencies.at(share));
+        }
+    }
+    let ratio = busy.at(0.999).as_secs_f64() / quiet.at(0.5).as_secs_f64();
+    table.at_most("p99.9 while swapped, as a multiple of the quiet median", ratio, "x", 10.0);
+}
+
+/// Ten thousand jobs for some hours: rebuilt (or rolled on) every 30 s, asked every second.
+pub(crate) fn day(_effort: Effort, quick: bool, table: &mut Table) {
+    let hours = if quick { 1 } else { 6 };
+    for (name, expressions, window_ms) in [
+        ("mixed", fleets::mixed(10_000), HOUR),
+        ("minutely", fleets::minutely(10_000), HOUR),
+        ("minutely, 1 M runs", fleets::minutely(10_000), 100 * 60_000),
+    ] {
+        let fleet = fleets::fleet(&expressions, &["UTC"]).snapshot();
+        for rolling in [false, true] {
+            let how = if rolling { "rolled on" } else { "rebuilt" };
+            let mut buffers = Buffers::default();
+            let window = |now: i64| Window::new(now, now + window_ms);
+            let cell = IndexCell::new(build(&fleet, window(START), &mut buffers));
+            let renewals = Latencies::of(hours * 120, |n| {
+                let now = START + n as i64 * 30_000;
+                let old = cell.snapshot();
+                let next = if rolling { old.advance(&fleet, window(now), &mut buffers) } else { build(&fleet, window(now), &mut buffers) };
+                cell.swap(next)
+            });
+            let last = START + (hours as i64 * 120 - 1) * 30_000;
+            let queries = Latencies::of(hours * 3_600, |n| {
+                let now = last + (n as i64 % 3_000) * 1000;
+                let index = cell.read();
+                index.query(now, now + 30_000).iter().fold(0u32, |sum, (_, job)| sum.wrapping_add(job))
+            });
+            for (what, latencies) in [(format!("{how} every 30 s"), &renewals), ("30 s asked every second".to_owned(), &queries)] {
+                for (label, share) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)] {
+                    table.time(&format!("{name}, {what}: {label}"), latencies.at(share));
+                }
+            }
+        }
+    }
+}
