@@ -37,15 +37,14 @@ impl Calendar {
         let time = self.describe_time();
         let days = self.describe_days();
         match days.as_str() {
-            "" if time.starts_with("at ") => format!("every day {time}"),
+            "" if self.times_count() <= TIMES_LISTED_MAX => format!("every day {time}"),
             "" => time,
             _ => format!("{time}, {days}"),
         }
     }
 
     fn describe_time(&self) -> String {
-        let count = self.hours.count_ones() * self.minutes.count_ones() * self.seconds.count_ones();
-        if count <= TIMES_LISTED_MAX {
+        if self.times_count() <= TIMES_LISTED_MAX {
             return format!("at {}", list(&self.times_of_day()));
         }
         if self.seconds.count_ones() > 1 {
@@ -112,6 +111,10 @@ impl Calendar {
             (None, 1) => format!("of hour {}", self.hours.trailing_zeros()),
             (None, _) => format!("of hours {}", numbers(u64::from(self.hours))),
         }
+    }
+
+    fn times_count(&self) -> u32 {
+        self.hours.count_ones() * self.minutes.count_ones() * self.seconds.count_ones()
     }
 
     fn times_of_day(&self) -> Vec<String> {

@@ -248,30 +248,44 @@ fn database() -> &'static TimeZoneDatabase {
 
 /// The closest name: the same city, or few letters away.
 fn suggest(asked: &str) -> Option<String> {
-    const NAME_CHARS_MAX: usize = 40;
-    let asked: Vec<char> = asked.chars().take(NAME_CHARS_MAX + 1).map(|c| c.to_ascii_lowercase()).collect();
-    if asked.is_empty() || asked.len() > NAME_CHARS_MAX {
+    const NAME_BYTES_MAX: usize = 40;
+    if asked.is_empty() || asked.len() > NAME_BYTES_MAX {
         return None;
     }
-    let asked: Vec<char> = asked.into_iter().map(|c| if c == ' ' || c == '-' { '_' } else { c }).collect();
-    let city_start = asked.iter().rposition(|&c| c == '/').map_or(0, |at| at + 1);
-    Zone::names()
-        .filter_map(|name| {
-            let lower: Vec<char> = name.to_ascii_lowercase().replace('-', "_").chars().collect();
-            let city = lower.iter().rposition(|&c| c == '/').map_or(0, |at| at + 1);
-            let whole = distance(&asked, &lower);
+    static KNOWN: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
+    let known = KNOWN.get_or_init(|| Zone::names().map(|name| (name.clone(), plain(&name))).collect());
+    let asked = plain(asked);
+    let asked_city = city(&asked);
+    let mistakes_max = if asked_city.len() <= 4 { 1 } else { 3 };
+    known
+        .iter()
+        .filter_map(|(name, known)| {
+            let known_city = city(known);
+            let whole = distance(&asked, known, mistakes_max);
             // A city under the wrong region, or without one, is a near miss too.
-            let by_city = 1 + distance(&asked[city_start..], &lower[city..]);
-            let best = if city_start > 0 && city == 0 { whole } else { whole.min(by_city) };
-            let allowed = if asked.len() - city_start <= 4 { 1 } else { 3 };
-            (best <= allowed).then_some((best, name))
+            let named_city = known_city.len() < known.len() || asked_city.len() == asked.len();
+            let same_city = named_city.then(|| distance(asked_city, known_city, mistakes_max - 1)).flatten();
+            let best = whole.into_iter().chain(same_city.map(|mistakes| mistakes + 1)).min()?;
+            Some((best, name))
         })
         .min()
-        .map(|(_, name)| name)
+        .map(|(_, name)| name.clone())
 }
 
-/// Edit distance in letters.
-fn distance(a: &[char], b: &[char]) -> usize {
+/// A name without case and kinds of space.
+fn plain(name: &str) -> Vec<u8> {
+    name.to_ascii_lowercase().replace([' ', '-'], "_").into_bytes()
+}
+
+fn city(name: &[u8]) -> &[u8] {
+    name.rsplit(|&b| b == b'/').next().unwrap_or(name)
+}
+
+/// Edit distance in bytes, where it does not exceed `max`.
+fn distance(a: &[u8], b: &[u8], max: usize) -> Option<usize> {
+    if a.len().abs_diff(b.len()) > max {
+        return None;
+    }
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
         let mut diagonal = row[0];
@@ -281,6 +295,9 @@ fn distance(a: &[char], b: &[char]) -> usize {
             diagonal = row[j + 1];
             row[j + 1] = cost.min(row[j] + 1).min(diagonal + 1);
         }
+        if row.iter().all(|&mistakes| mistakes > max) {
+            return None;
+        }
     }
-    row[b.len()]
+    Some(row[b.len()]).filter(|&mistakes| mistakes <= max)
 }
