@@ -117,6 +117,17 @@ fn a_failed_step_skips_what_depends_on_it_and_nothing_else() {
         a.1 ok -> end failed: step b exited with 1; 1 more step failed
         records -> a succeeded 1 exit 0 | b failed 1 exit 1: exited with 1 | c failed 1 exit 1: exited with 1 | d skipped: step b did not succeed
     ");
+    check(
+        "
+        step a
+        step b
+        step c < a,b
+        begin -> start a.1 | start b.1
+        a.1 exit 1 ->
+        b.1 exit 1 -> end failed: step a exited with 1; 1 more step failed
+        records -> a failed 1 exit 1: exited with 1 | b failed 1 exit 1: exited with 1 | c skipped: step a did not succeed
+    ",
+    );
 }
 
 #[test]
@@ -547,6 +558,20 @@ fn a_stop_ends_everything_under_way() {
         begin -> start a.1
         a.1 ok -> end succeeded
         stop asked ->
+    ",
+    );
+    // Due, but without a place yet.
+    check(
+        "
+        step a ; retry 1 100
+        step b
+        max 1
+        begin -> start a.1
+        a.1 exit 1 -> retry a at 100 | start b.1
+        due a ->
+        stop asked -> stop b.1
+        b.1 stopped -> end stopped: stopped on request
+        records -> a stopped 1 exit 1: exited with 1; no further attempt: stopped on request | b stopped 1: stopped on request
     ",
     );
 }
