@@ -1,0 +1,131 @@
+//! The record in one SQLite file.
+//!
+//! One connection writes, so that a commit never meets another writer of this process; several read beside it, each
+//! seeing the file as it was when its question began.
+
+mod chunk;
+mod prune;
+mod write;
+
+use std::path::Path;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
+};
+use sqlx::{AssertSqlSafe, ConnectOptions};
+
+use crate::StoreError;
+use crate::error::Failure;
+use crate::source::{Dialect, EachRow, Question, Source, Value, fields};
+
+/// Questions answered at once. More would only share the same disk and two or three cores.
+const READERS: u32 = 4;
+/// How long a statement waits for another process's lock before it says that the database is busy.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a question waits for a free reader.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Page cache of the writer, in KiB: holds the hot ends of tables and indexes of a million jobs.
+const WRITER_CACHE_KIB: i64 = 64 * 1024;
+/// Pages in the write-ahead log that start a checkpoint. Larger than SQLite's own 1000, because pages of job states
+/// are rewritten by every tick and a checkpoint writes each of them once.
+const CHECKPOINT_PAGES: i64 = 8 * 1024;
+/// The write-ahead log is cut back to this size when a checkpoint empties it, in bytes.
+const LOG_BYTES_MAX: i64 = 128 * 1024 * 1024;
+/// Prepared statements per connection: every kind in every chunk size, and the questions.
+const STATEMENTS_MAX: usize = 200;
+/// Rows that may wait between SQLite's thread and the task that reads them.
+const ROWS_WAITING_MAX: usize = 1024;
+
+#[derive(Debug)]
+pub(crate) struct Sqlite {
+    writer: SqlitePool,
+    readers: SqlitePool,
+    /// The job at which the next prune goes on.
+    prune_from: AtomicU32,
+}
+
+fields!(SqliteRow);
+
+impl Sqlite {
+    pub(crate) async fn open(path: &str) -> Result<Sqlite, StoreError> {
+        let failed = |error| StoreError::from_sqlx("open", path, error);
+        if let Some(directory) = Path::new(path).parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            tokio::fs::create_dir_all(directory).await.map_err(|error| {
+                let detail = format!("its directory cannot be made: {error}");
+                StoreError::Refused(Failure { operation: "open", key: path.into(), detail })
+            })?;
+        }
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT)
+            .foreign_keys(false)
+            .statement_cache_capacity(STATEMENTS_MAX)
+            .row_buffer_size(ROWS_WAITING_MAX)
+            .pragma("temp_store", "memory")
+            .disable_statement_logging();
+        let writer = options
+            .clone()
+            .thread_name(|_| "store-writer".into())
+            .pragma("cache_size", (-WRITER_CACHE_KIB).to_string())
+            .pragma("wal_autocheckpoint", CHECKPOINT_PAGES.to_string())
+            .pragma("journal_size_limit", LOG_BYTES_MAX.to_string());
+        // The one writer connection is never retired: its cache and its prepared statements are warm.
+        let writer = SqlitePoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+            .connect_with(writer)
+            .await
+            .map_err(failed)?;
+        sqlx::migrate!("migrations/sqlite")
+            .run(&writer)
+            .await
+            .map_err(|error| StoreError::from_migrate(path, error))?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .test_before_acquire(false)
+            .connect_lazy_with(options.thread_name(|at| format!("store-reader-{at}")).read_only(true));
+        Ok(Sqlite { writer, readers, prune_from: AtomicU32::new(0) })
+    }
+
+    pub(crate) async fn ping(&self) -> Result<(), StoreError> {
+        self.each(Question::new("ping", "select 1"), &mut |_| Ok(())).await
+    }
+
+    pub(crate) async fn close(&self) {
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+}
+
+impl Source for Sqlite {
+    const DIALECT: Dialect = Dialect::Sqlite;
+
+    async fn each(&self, question: Question, row: EachRow<'_>) -> Result<(), StoreError> {
+        let Question { operation, key, sql, values } = question;
+        let mut query = sqlx::query(AssertSqlSafe(sql));
+        for value in values {
+            query = match value {
+                Value::Int(value) => query.bind(value),
+                Value::Text(value) => query.bind(value),
+            };
+        }
+        let mut rows = query.fetch(&self.readers);
+        loop {
+            match rows.try_next().await {
+                Err(error) => return Err(StoreError::from_sqlx(operation, key, error)),
+                Ok(None) => return Ok(()),
+                Ok(Some(found)) => row(&found).map_err(|why| StoreError::damaged(operation, &key, why))?,
+            }
+        }
+    }
+}

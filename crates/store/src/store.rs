@@ -1,0 +1,129 @@
+use std::sync::Arc;
+
+use cadran_core::{Batch, JobId, JobName, Millis, RunId};
+
+use crate::memory::Memory;
+use crate::query::{
+    Committed, Counts, JobQuery, JobView, Loaded, RunQuery, RunView, SkipQuery, SkipView,
+};
+use crate::sqlite::Sqlite;
+use crate::{StoreError, fold::Folded, prune, read};
+
+/// The durable record. Cheap to clone; all clones are one store.
+#[derive(Clone, Debug)]
+pub struct Store {
+    backend: Backend,
+}
+
+#[derive(Clone, Debug)]
+enum Backend {
+    Memory(Arc<Memory>),
+    Sqlite(Arc<Sqlite>),
+}
+
+/// A call on memory, or the same call on whichever database it is.
+macro_rules! each {
+    ($self:ident, $memory:ident => $plain:expr, $database:ident => $call:expr) => {
+        match &$self.backend {
+            Backend::Memory($memory) => $plain,
+            Backend::Sqlite($database) => $call.await,
+        }
+    };
+}
+
+impl Store {
+    /// Opens the store that `url` names, brings its tables up to date, and creates it if it is a file that is not
+    /// there: `sqlite:PATH`, `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, or `memory:` for tests and trials.
+    pub async fn open(url: &str) -> Result<Store, StoreError> {
+        let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+        let backend = match scheme {
+            "memory" => Backend::Memory(Arc::new(Memory::default())),
+            "sqlite" => {
+                let path = rest.strip_prefix("//").unwrap_or(rest);
+                if path.is_empty() {
+                    return Err(StoreError::Url("sqlite: needs the path of a file".into()));
+                }
+                Backend::Sqlite(Arc::new(Sqlite::open(path).await?))
+            }
+            // The text behind the scheme may hold a password, and a text without a known scheme may be one.
+            _ => return Err(StoreError::Url("it starts with no known scheme".into())),
+        };
+        Ok(Store { backend })
+    }
+
+    /// Writes a batch in one transaction. When it answers, the batch is durable.
+    ///
+    /// Jobs are written first, then removals (a job that is put and removed in one batch is removed), states,
+    /// promises, updates, skips. After a transient error, give the same batch again.
+    pub async fn commit(&self, batch: &Batch) -> Result<Committed, StoreError> {
+        if batch.is_empty() {
+            return Ok(Committed::default());
+        }
+        let folded = Folded::new(batch)?;
+        each!(self, memory => memory.commit(batch, &folded), database => database.commit(batch, &folded))
+    }
+
+    /// Everything a start needs.
+    pub async fn load(&self) -> Result<Loaded, StoreError> {
+        each!(self, memory => memory.load(), database => read::load(&**database))
+    }
+
+    /// The due of the latest succeeded run of each of these jobs, for those that have one, by job.
+    pub async fn last_successes(&self, jobs: &[JobId]) -> Result<Vec<(JobId, Millis)>, StoreError> {
+        each!(self, memory => memory.last_successes(jobs), database => read::last_successes(&**database, jobs))
+    }
+
+    /// A definition as it was under a revision, while a run or the job still has it.
+    pub async fn definition(&self, job: JobId, revision: u32) -> Result<Option<Arc<str>>, StoreError> {
+        each!(self, memory => memory.definition(job, revision), database => read::definition(&**database, job, revision))
+    }
+
+    /// One run.
+    pub async fn run(&self, run: RunId) -> Result<Option<RunView>, StoreError> {
+        each!(self, memory => memory.run(run), database => read::run(&**database, run))
+    }
+
+    /// Runs, newest first.
+    pub async fn runs(&self, query: &RunQuery) -> Result<Vec<RunView>, StoreError> {
+        each!(self, memory => memory.runs(query), database => read::runs(&**database, query))
+    }
+
+    /// Skips, newest first.
+    pub async fn skips(&self, query: &SkipQuery) -> Result<Vec<SkipView>, StoreError> {
+        each!(self, memory => memory.skips(query), database => read::skips(&**database, query))
+    }
+
+    /// Jobs, by name.
+    pub async fn jobs(&self, query: &JobQuery) -> Result<Vec<JobView>, StoreError> {
+        each!(self, memory => memory.jobs(query), database => read::jobs(&**database, query))
+    }
+
+    /// One job, removed or not.
+    pub async fn job(&self, name: &JobName) -> Result<Option<JobView>, StoreError> {
+        each!(self, memory => memory.job(name), database => read::job_named(&**database, name))
+    }
+
+    /// How many jobs there are, and runs in each open state.
+    pub async fn counts(&self) -> Result<Counts, StoreError> {
+        each!(self, memory => memory.counts(), database => read::counts(&**database))
+    }
+
+    /// Forgets ended runs and skips that are older than their job's history says, and definitions that no run
+    /// refers to. Returns the runs, whose logs may go now.
+    ///
+    /// One call looks at a bounded slice of the jobs and forgets about `limit` runs; the next call goes on where
+    /// it stopped. Call it now and then, and again at once while it returns many.
+    pub async fn prune(&self, now: Millis, limit: u32) -> Result<Vec<RunId>, StoreError> {
+        each!(self, memory => memory.prune(now, limit), database => prune::prune(&**database, now, limit))
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        each!(self, memory => memory.ping(), database => database.ping())
+    }
+
+    /// Lets go of the database; later calls fail. What was answered is durable without this.
+    pub async fn close(&self) {
+        each!(self, memory => memory.close(), database => database.close())
+    }
+}

@@ -1,0 +1,160 @@
+//! Lists inside a row, as JSON text with a shape of their own. A missing list is no text at all, so that the
+//! common row stays narrow. JSON escapes NUL, which PostgreSQL's text cannot hold.
+
+use std::borrow::Cow;
+
+use cadran_core::{Millis, StepRecord, StepStatus};
+use serde::{Deserialize, Serialize};
+
+/// One step in a row. Names are short because the row of every run carries them.
+#[derive(Serialize, Deserialize)]
+struct StepShape<'a> {
+    #[serde(borrow, rename = "n")]
+    name: Cow<'a, str>,
+    #[serde(borrow, rename = "s")]
+    status: Cow<'a, str>,
+    #[serde(rename = "a", default, skip_serializing_if = "is_zero")]
+    attempt: u32,
+    #[serde(rename = "l", default, skip_serializing_if = "is_zero")]
+    lost: u32,
+    #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
+    started_at: Option<Millis>,
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    ended_at: Option<Millis>,
+    #[serde(rename = "x", default, skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(borrow, rename = "m", default, skip_serializing_if = "Option::is_none")]
+    message: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "o", default, skip_serializing_if = "Option::is_none")]
+    output: Option<Cow<'a, str>>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+pub(crate) fn steps_text(steps: &[StepRecord]) -> String {
+    let shapes: Vec<StepShape<'_>> = steps
+        .iter()
+        .map(|step| StepShape {
+            name: Cow::Borrowed(&step.name),
+            status: Cow::Borrowed(step.status.word()),
+            attempt: step.attempt,
+            lost: step.lost,
+            started_at: step.started_at,
+            ended_at: step.ended_at,
+            exit_code: step.exit_code,
+            message: step.message.as_deref().map(Cow::Borrowed),
+            output: step.output.as_deref().map(Cow::Borrowed),
+        })
+        .collect();
+    to_json(&shapes)
+}
+
+pub(crate) fn steps(text: &str) -> Result<Vec<StepRecord>, String> {
+    let shapes: Vec<StepShape<'_>> = serde_json::from_str(text).map_err(|e| format!("steps: {e}"))?;
+    shapes
+        .into_iter()
+        .map(|shape| {
+            Ok(StepRecord {
+                status: StepStatus::from_word(&shape.status)
+                    .ok_or_else(|| format!("steps: no status is named {:?}", shape.status))?,
+                name: shape.name.into(),
+                attempt: shape.attempt,
+                lost: shape.lost,
+                started_at: shape.started_at,
+                ended_at: shape.ended_at,
+                exit_code: shape.exit_code,
+                message: shape.message.map(Into::into),
+                output: shape.output.map(Into::into),
+            })
+        })
+        .collect()
+}
+
+/// `None` for an empty list.
+pub(crate) fn params_text(params: &[(Box<str>, Box<str>)]) -> Option<String> {
+    (!params.is_empty()).then(|| to_json(&params))
+}
+
+pub(crate) fn params(text: Option<&str>) -> Result<Vec<(Box<str>, Box<str>)>, String> {
+    text.map_or(Ok(Vec::new()), |text| serde_json::from_str(text).map_err(|e| format!("params: {e}")))
+}
+
+/// `None` for an empty list.
+pub(crate) fn holes_text(holes: &[(Millis, Millis)]) -> Option<String> {
+    (!holes.is_empty()).then(|| to_json(&holes))
+}
+
+pub(crate) fn holes(text: Option<&str>) -> Result<Vec<(Millis, Millis)>, String> {
+    text.map_or(Ok(Vec::new()), |text| serde_json::from_str(text).map_err(|e| format!("holes: {e}")))
+}
+
+/// A message with every NUL shown as `␀`: messages quote what programs said, and a stray NUL must not stop a commit.
+pub(crate) fn message(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{2400}")) } else { Cow::Borrowed(text) }
+}
+
+/// Lists of texts and numbers always have a JSON form.
+fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(name: &str) -> StepRecord {
+        StepRecord {
+            name: name.into(),
+            status: StepStatus::Pending,
+            attempt: 0,
+            lost: 0,
+            started_at: None,
+            ended_at: None,
+            exit_code: None,
+            message: None,
+            output: None,
+        }
+    }
+
+    #[test]
+    fn steps_survive_their_text() {
+        let full = StepRecord {
+            status: StepStatus::Failed,
+            attempt: 3,
+            lost: 2,
+            started_at: Some(-5),
+            ended_at: Some(i64::MAX),
+            exit_code: Some(-1),
+            message: Some("it said \"no\"\n\0\\ 🦀".into()),
+            output: Some("".into()),
+            ..step("b'; drop table runs; --")
+        };
+        let all = vec![step("a"), full];
+        let text = steps_text(&all);
+        assert!(!text.contains('\0'), "{text}");
+        assert_eq!(steps(&text), Ok(all));
+        assert_eq!(steps(&steps_text(&[])), Ok(Vec::new()));
+        for (status, _) in StepStatus::WORDS {
+            let one = vec![StepRecord { status: *status, ..step("x") }];
+            assert_eq!(steps(&steps_text(&one)), Ok(one));
+        }
+    }
+
+    #[test]
+    fn the_shape_on_disk_never_changes() {
+        let one = StepRecord { status: StepStatus::Succeeded, attempt: 1, started_at: Some(5), ..step("a") };
+        assert_eq!(steps_text(&[one]), r#"[{"n":"a","s":"succeeded","a":1,"b":5}]"#);
+        assert_eq!(params_text(&[("k".into(), "v".into())]).unwrap(), r#"[["k","v"]]"#);
+        assert_eq!(holes_text(&[(1, 2)]).unwrap(), "[[1,2]]");
+    }
+
+    #[test]
+    fn a_damaged_text_is_an_error_with_its_place() {
+        assert!(steps("[{").unwrap_err().starts_with("steps: "));
+        assert!(steps(r#"[{"n":"a","s":"odd"}]"#).unwrap_err().contains("\"odd\""));
+        assert!(params(Some("7")).is_err());
+        assert!(holes(Some("[[1]]")).is_err());
+    }
+}

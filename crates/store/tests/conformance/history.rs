@@ -1,0 +1,129 @@
+use cadran_core::{Batch, JobId, RunStatus, RunUpdate, Skip, SkipReason};
+use cadran_store::{LIMIT_MAX, RunQuery, SkipQuery, StoreError};
+
+use crate::backend::Fixture;
+use crate::rows::*;
+
+pub(crate) async fn runs_are_paged_newest_first(fixture: &Fixture) {
+    let store = &fixture.store;
+    store.commit(&jobs(3)).await.unwrap();
+    let all = (1..=1200).map(|raw| promise(raw, (raw % 3) as u32, raw as i64)).collect();
+    store.commit(&promised(all)).await.unwrap();
+    let page = async |job: Option<&str>, before: Option<u64>, limit: u32| -> Vec<u64> {
+        let query = RunQuery { job: job.map(name), before: before.map(run), limit, ..RunQuery::default() };
+        let views = store.runs(&query).await.unwrap();
+        views.iter().map(|view| view.record.promise.run.raw()).collect()
+    };
+    assert_eq!(page(None, None, 3).await, [1200, 1199, 1198]);
+    assert_eq!(page(None, Some(1198), 2).await, [1197, 1196]);
+    assert_eq!(page(None, Some(1), 5).await, [0u64; 0]);
+    assert_eq!(page(None, None, 0).await, [0u64; 0]);
+    assert_eq!(page(None, None, u32::MAX).await.len(), LIMIT_MAX as usize);
+    assert_eq!(page(Some("job-000001"), Some(10), 5).await, [7, 4, 1]);
+    assert_eq!(page(Some("nobody"), None, 5).await, [0u64; 0]);
+}
+
+pub(crate) async fn runs_are_filtered(fixture: &Fixture) {
+    use RunStatus::*;
+    let store = &fixture.store;
+    store.commit(&jobs(2)).await.unwrap();
+    let statuses = [Promised, Running, Succeeded, Failed, Succeeded, Waiting];
+    let rows = statuses.iter().enumerate().map(|(at, status)| (at as u64 + 1, *status));
+    store
+        .commit(&Batch {
+            promised: rows.clone().map(|(raw, _)| promise(raw, (raw % 2) as u32, raw as i64 * 10)).collect(),
+            runs: rows.map(|(raw, status)| update(raw, status)).collect(),
+            ..Batch::default()
+        })
+        .await
+        .unwrap();
+    let found = async |query: RunQuery| -> Vec<u64> {
+        let views = store.runs(&query).await.unwrap();
+        views.iter().map(|view| view.record.promise.run.raw()).collect()
+    };
+    let all = RunQuery::default;
+    let cases: Vec<(RunQuery, &[u64])> = vec![
+        (all(), &[6, 5, 4, 3, 2, 1]),
+        (RunQuery { statuses: vec![Succeeded], ..all() }, &[5, 3]),
+        (RunQuery { statuses: vec![Promised, Waiting], ..all() }, &[6, 1]),
+        (RunQuery { statuses: vec![Running, Failed], ..all() }, &[4, 2]),
+        (RunQuery { statuses: vec![Promised, Waiting, Running], before: Some(run(6)), ..all() }, &[2, 1]),
+        (RunQuery { statuses: vec![Lost], ..all() }, &[]),
+        (RunQuery { due_from: Some(30), ..all() }, &[6, 5, 4, 3]),
+        (RunQuery { due_to: Some(30), ..all() }, &[2, 1]),
+        (RunQuery { due_from: Some(20), due_to: Some(50), ..all() }, &[4, 3, 2]),
+        (RunQuery { job: Some(name("job-000001")), due_from: Some(20), ..all() }, &[5, 3]),
+        (
+            RunQuery {
+                job: Some(name("job-000001")),
+                statuses: vec![Succeeded],
+                before: Some(run(5)),
+                due_from: Some(0),
+                due_to: Some(99),
+                limit: 1,
+            },
+            &[3],
+        ),
+    ];
+    for (query, expected) in cases {
+        assert_eq!(found(query.clone()).await, expected, "{query:?}");
+    }
+}
+
+pub(crate) async fn skips_are_paged_and_replaced(fixture: &Fixture) {
+    let store = &fixture.store;
+    store.commit(&jobs(2)).await.unwrap();
+    let reasons = SkipReason::WORDS.iter().map(|(reason, _)| *reason);
+    let skips: Vec<Skip> = reasons
+        .enumerate()
+        .map(|(at, reason)| Skip { reason, ..skip(at as u64 + 1, (at % 2) as u32, at as i64) })
+        .collect();
+    store.commit(&Batch { skips: skips.clone(), ..Batch::default() }).await.unwrap();
+    let found = store.skips(&SkipQuery::default()).await.unwrap();
+    assert_eq!(found.iter().rev().map(|view| view.skip).collect::<Vec<_>>(), skips);
+
+    // A stretch grows in place, also twice in one batch.
+    let grown = Skip { last_due: 500, count: u64::from(u32::MAX) + 1, at: 501, ..skips[3] };
+    let batch = Batch { skips: vec![Skip { count: 2, ..grown }, grown], ..Batch::default() };
+    for _ in 0..2 {
+        store.commit(&batch).await.unwrap();
+        let query = SkipQuery { job: Some(name("job-000001")), before: Some(run(5)), limit: 1 };
+        let found = store.skips(&query).await.unwrap();
+        assert_eq!(found.iter().map(|view| (view.skip, view.job_name.as_str())).collect::<Vec<_>>(), [(grown, "job-000001")]);
+    }
+    assert_eq!(store.skips(&SkipQuery { limit: 3, ..SkipQuery::default() }).await.unwrap().len(), 3);
+    assert_eq!(store.load().await.unwrap().last_id, Some(run(10)));
+}
+
+pub(crate) async fn counts_follow_the_runs(fixture: &Fixture) {
+    let store = &fixture.store;
+    store.commit(&jobs(3)).await.unwrap();
+    store.commit(&promised((1..=6).map(|raw| promise(raw, 0, raw as i64)).collect())).await.unwrap();
+    store
+        .commit(&Batch {
+            runs: vec![
+                update(1, RunStatus::Waiting),
+                update(2, RunStatus::Running),
+                RunUpdate { skip: Some(SkipReason::Overlap), ..update(3, RunStatus::Skipped) },
+            ],
+            removed: vec![cadran_core::JobRemoved { job: JobId(2), at: 1 }],
+            ..Batch::default()
+        })
+        .await
+        .unwrap();
+    let counts = store.counts().await.unwrap();
+    assert_eq!((counts.jobs, counts.promised, counts.waiting, counts.running), (2, 3, 1, 1));
+}
+
+pub(crate) async fn a_closed_store_says_so(fixture: &Fixture) {
+    let store = &fixture.store;
+    store.close().await;
+    for error in [
+        store.commit(&jobs(1)).await.unwrap_err(),
+        store.load().await.unwrap_err(),
+        store.ping().await.unwrap_err(),
+        store.prune(0, 1).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, StoreError::Closed(_)) && !error.is_transient(), "{error}");
+    }
+}
