@@ -129,7 +129,7 @@ impl Attempt<'_> {
         let (start, options) = (self.start, self.options);
         let body = &*start.context.body;
         let not_started = |why: String| Outcome::NotStarted(why.into());
-        let mut env = self.environment(step).map_err(not_started)?;
+        let env = self.environment(step).map_err(not_started)?;
         if let Some(gate) = self.gate.take()
             && !body.preconditions.is_empty()
         {
@@ -144,10 +144,6 @@ impl Attempt<'_> {
                 Unmet::Broken(why) => not_started(format!("a precondition cannot be judged: {why}")),
                 Unmet::Stopped => Outcome::Stopped,
             })?;
-        }
-        if step.output.is_some() {
-            // A step does not see a value an earlier attempt of its own may have left.
-            env.put("CADRAN_OUTPUT", step.output.clone().unwrap_or_default());
         }
         let script_path = || options.scripts().join(self.mark.replace('/', "-"));
         let (command, script) = command::of_step(body, step, &env, &dir, script_path).map_err(not_started)?;
@@ -321,7 +317,7 @@ impl Process {
                 }
                 ended = self.child.wait(), if status.is_none() => {
                     // Only fails when somebody else took the child's status; it is gone all the same.
-                    status = Some(ended.unwrap_or_else(|_| ExitStatus::from_raw(libc_kill_status())));
+                    status = Some(ended.unwrap_or_else(|_| ExitStatus::from_raw(killed_status())));
                     if reason.is_none() {
                         deadline = Some(Instant::now() + options.linger);
                     }
@@ -445,7 +441,7 @@ impl Process {
 }
 
 /// The status of a process ended by KILL, for one whose own status was lost.
-const fn libc_kill_status() -> i32 {
+const fn killed_status() -> i32 {
     Signal::SIGKILL as i32
 }
 
@@ -479,7 +475,7 @@ enum Stream {
 const PIPE_BYTES: usize = 64 << 10;
 
 /// Read at once. One buffer per thread serves all attempts: an attempt without output has no buffer at all.
-const CHUNK_BYTES: usize = 16 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 thread_local! {
     static CHUNK: std::cell::RefCell<Box<[u8]>> = std::cell::RefCell::new(vec![0; CHUNK_BYTES].into());

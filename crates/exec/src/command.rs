@@ -190,13 +190,9 @@ mod tests {
     #[test]
     fn reads_shebang_lines_as_the_kernel_does() {
         let check = |text: &str, expected: Option<&[&str]>| {
-            let found = interpreter(text);
-            assert_eq!(
-                found.as_deref(),
-                expected.map(|words| words.iter().map(|w| w.to_string()).collect()).as_deref()
-                    as Option<&[String]>,
-                "{text:?}"
-            );
+            let expected =
+                expected.map(|words| words.iter().map(|word| word.to_string()).collect::<Vec<_>>());
+            assert_eq!(interpreter(text), expected, "{text:?}");
         };
         check("echo", None);
         check("", None);

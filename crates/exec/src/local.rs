@@ -15,8 +15,8 @@ use crate::attempt::{Attempt, Gate, Halt};
 use crate::journal::{Journal, Key};
 use crate::keeper::Keeper;
 use crate::outbox::{Fact, Outbox};
-use crate::procfs;
-use crate::sweep::{kill_left, sweep};
+use crate::procfs::{self, Ticks};
+use crate::sweep::{Swept, kill_left, sweep};
 use crate::{ExecError, LocalOptions, Sink};
 
 /// The executor inside the server: runs attempts as processes of this machine.
@@ -79,7 +79,9 @@ impl Local {
             desk: Mutex::default(),
             journal: Mutex::new(journal),
             outbox: Outbox::new(sink, now, keeper),
+            opened: procfs::ticks_now(),
             ended: Notify::new(),
+            sweep_wanted: Notify::new(),
         });
         let (inbox, orders) = mpsc::unbounded_channel();
         runtime.spawn(Arc::clone(&shared).take_orders(orders));
@@ -122,7 +124,7 @@ impl Local {
         let last = tokio::task::spawn_blocking(move || {
             // Twice: the first kills, the second reaps.
             for _ in 0..2 {
-                sweep(&shared.life, |mark| shared.is_live(mark));
+                shared.sweep();
             }
             shared.outbox.deliver(&shared.journal);
             shared.outbox.dismiss_keeper();
@@ -134,11 +136,14 @@ impl Local {
 impl Drop for Local {
     fn drop(&mut self) {
         // Without a drain, what still lives goes hard: the tasks that watch it end here.
-        let leaders = {
-            let journal = self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner);
-            if self.shared.desk().live.is_empty() { Vec::new() } else { journal.open_processes() }
+        let is_idle = {
+            let mut desk = self.shared.desk();
+            desk.is_draining = true;
+            desk.line.clear();
+            desk.live.is_empty()
         };
-        if !leaders.is_empty() {
+        let leaders = if is_idle { Vec::new() } else { self.shared.journal().open_processes() };
+        if !is_idle {
             let life = format!("{}/", self.shared.life);
             kill_left(&leaders, |mark| mark.starts_with(&life));
         }
@@ -175,7 +180,10 @@ struct Shared {
     desk: Mutex<Desk>,
     journal: Mutex<Journal>,
     outbox: Outbox,
+    /// When this life began.
+    opened: Ticks,
     ended: Notify,
+    sweep_wanted: Notify,
 }
 
 /// What is on and what waits.
@@ -226,20 +234,17 @@ impl Shared {
         let mut pause = SWEEP_PAUSE;
         loop {
             let is_busy = !self.desk().live.is_empty();
-            let next_end = self.ended.notified();
             if is_busy {
-                let _ = timeout(SWEEP_EVERY, next_end).await;
+                let _ = timeout(SWEEP_EVERY, self.sweep_wanted.notified()).await;
             } else {
-                next_end.await;
+                self.sweep_wanted.notified().await;
             }
             // Until a sweep finds nothing: what was killed in one is a zombie in the next.
             for _ in 0..SWEEP_SHARE {
                 sleep(pause).await;
                 let began = Instant::now();
                 let shared = Arc::clone(&self);
-                let swept =
-                    tokio::task::spawn_blocking(move || sweep(&shared.life, |mark| shared.is_live(mark)))
-                        .await;
+                let swept = tokio::task::spawn_blocking(move || shared.sweep()).await;
                 pause = SWEEP_PAUSE.max(began.elapsed() * SWEEP_SHARE);
                 if !swept.is_ok_and(|swept| swept.killed > 0 || swept.is_undone) {
                     break;
@@ -281,6 +286,9 @@ impl Shared {
             journal.begin(&keys, self.outbox.now());
         }
         drop(journal);
+        if !admitted.is_empty() {
+            self.sweep_wanted.notify_one();
+        }
         for (start, halt) in admitted {
             tokio::spawn(Arc::clone(self).run(start, halt));
         }
@@ -328,8 +336,11 @@ impl Shared {
             self.begin(admitted);
         }
         self.ended.notify_waiters();
-        // And one for whoever was not waiting at this moment.
-        self.ended.notify_one();
+        self.sweep_wanted.notify_one();
+    }
+
+    fn sweep(&self) -> Swept {
+        sweep(&self.life, self.opened, |mark| self.is_live(mark))
     }
 
     fn is_live(&self, mark: &str) -> bool {

@@ -2,7 +2,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::getpgrp;
 
 use crate::family;
-use crate::procfs::{self, Born, Process, Snapshot};
+use crate::procfs::{self, Born, Process, Snapshot, Ticks};
 
 /// The variable that marks every process of an attempt, also one that left its group: `<life>/<run>/<step>/<attempt>`.
 pub(crate) const MARK: &str = "CADRAN_MARK";
@@ -53,8 +53,8 @@ pub(crate) fn kill_family(leader: &Born, mark: &str) {
     }
 }
 
-/// Kills adopted children whose attempt is over, and reaps the dead among them.
-pub(crate) fn sweep(life: &str, is_live: impl Fn(&str) -> bool) -> Swept {
+/// Kills adopted children whose attempt is over, and reaps the dead among them. `opened` is when the executor began.
+pub(crate) fn sweep(life: &str, opened: Ticks, is_live: impl Fn(&str) -> bool) -> Swept {
     let snapshot = Snapshot::take();
     let me = std::process::id() as i32;
     let my_group = getpgrp().as_raw();
@@ -74,8 +74,12 @@ pub(crate) fn sweep(life: &str, is_live: impl Fn(&str) -> bool) -> Swept {
             Some(mark) => {
                 mark.strip_prefix(life).is_some_and(|rest| rest.starts_with('/') && !is_live(&mark))
             }
-            // It cleared its environment: it may go when no attempt is left that can have started it.
-            None => child.group != my_group && !family::has_leader_since(child.began),
+            // It cleared its environment: it may go when no attempt is left that can have started it. What came
+            // with us from before an `exec` is not ours, nor is all that the first process of a container adopts.
+            None => {
+                let is_ours = me != 1 && child.began > opened && child.group != my_group;
+                is_ours && !family::has_leader_since(child.began)
+            }
         };
         if is_stray {
             strays.push(child.pid);
@@ -111,7 +115,9 @@ pub(crate) fn kill_left(leaders: &[Born], is_gone: impl Fn(&str) -> bool) -> usi
                 roots.push(process.pid);
             }
         }
-        let left = snapshot.below(roots);
+        let mut left = snapshot.below(roots);
+        // A server that a step of its previous life has started must not end itself.
+        left.retain(|process| process.pid != std::process::id() as i32);
         if left.is_empty() {
             break;
         }
