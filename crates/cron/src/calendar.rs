@@ -61,8 +61,9 @@ pub(crate) struct Years([u64; 4]);
 impl Years {
     pub(crate) const NONE: Years = Years([0; 4]);
 
-    pub(crate) fn insert(&mut self, year: i32) {
-        let bit = (year - YEAR_MIN) as usize;
+    /// Adds a year of the range.
+    pub(crate) fn insert(&mut self, year: u32) {
+        let bit = year as usize - YEAR_MIN as usize;
         self.0[bit / 64] |= 1 << (bit % 64);
     }
 
@@ -387,7 +388,7 @@ fn split(time: u32) -> (u32, u32, u32) {
 fn repeat_week(week: u64, first_weekday: u32) -> u32 {
     // The pattern 1 + 2^7 + … + 2^35 copies the week six times.
     const COPIES: u64 = 0x8_1020_4081;
-    ((week * COPIES >> first_weekday) << 1) as u32
+    (((week * COPIES) >> first_weekday) << 1) as u32
 }
 
 /// The positions of the set bits, lowest first.

@@ -4,6 +4,7 @@ use crate::calendar::Years;
 use crate::civil::{YEAR_MAX, YEAR_MIN};
 use crate::dialect::{Question, Rules};
 use crate::error::{Error, ErrorKind, Field};
+use crate::marks::Marks;
 
 const MONTHS: [&str; 12] = [
     "JANUARY",
@@ -29,13 +30,6 @@ pub(crate) struct Part<'t> {
     pub(crate) end: usize,
 }
 
-/// `L`, `W` and `#` as sets, laid out as in the calendar.
-pub(crate) struct Marks {
-    pub(crate) last: u32,
-    pub(crate) nearest: u32,
-    pub(crate) nth: u64,
-}
-
 /// What one field says.
 pub(crate) struct Parsed {
     pub(crate) bits: u64,
@@ -54,6 +48,8 @@ pub(crate) struct Parsed {
 struct Bounds {
     min: u32,
     max: u32,
+    /// Where `*` and `a/n` end.
+    last: u32,
 }
 
 fn bounds(field: Field, rules: &Rules) -> Bounds {
@@ -65,12 +61,14 @@ fn bounds(field: Field, rules: &Rules) -> Bounds {
         Field::DayOfWeek => (rules.weekday_min, rules.weekday_max),
         Field::Year => (YEAR_MIN as u32, YEAR_MAX as u32),
     };
-    Bounds { min, max }
+    // Where seven is Sunday again, a week that is counted through ends on Saturday.
+    let last = if field == Field::DayOfWeek { min + 6 } else { max };
+    Bounds { min, max, last }
 }
 
 /// The allowed values in words.
-fn allowed(field: Field, rules: &Rules) -> String {
-    let Bounds { min, max } = bounds(field, rules);
+pub(crate) fn allowed(field: Field, rules: &Rules) -> String {
+    let Bounds { min, max, .. } = bounds(field, rules);
     match field {
         Field::Month => format!("{min}–{max} or JAN–DEC"),
         Field::DayOfWeek => format!("{min}–{max} or SUN–SAT"),
@@ -93,15 +91,15 @@ impl<'t> Part<'t> {
         shown
     }
 
-    fn sub(&self, start: usize, end: usize) -> Part<'t> {
+    pub(crate) fn sub(&self, start: usize, end: usize) -> Part<'t> {
         Part { text: self.text, start: self.start + start, end: self.start + end }
     }
 
-    fn split_at(&self, at: usize, sign_len: usize) -> (Part<'t>, Part<'t>) {
+    pub(crate) fn split_at(&self, at: usize, sign_len: usize) -> (Part<'t>, Part<'t>) {
         (self.sub(0, at), self.sub(at + sign_len, self.end - self.start))
     }
 
-    fn error(&self, kind: ErrorKind, field: Field, message: String) -> Error {
+    pub(crate) fn error(&self, kind: ErrorKind, field: Field, message: String) -> Error {
         Error::new(kind, message).in_field(field).at(self.text, self.start, self.end)
     }
 
@@ -109,7 +107,7 @@ impl<'t> Part<'t> {
         let mut parsed = Parsed {
             bits: 0,
             years: Years::NONE,
-            marks: Marks::NONE,
+            marks: Marks::default(),
             any: false,
             plain: true,
             question: false,
@@ -144,71 +142,88 @@ impl<'t> Part<'t> {
             None => (*self, None),
         };
         let step = step_part.map(|part| part.step(field, rules)).transpose()?;
-        let limits = bounds(field, rules);
-        match body.str() {
-            "*" => {
-                parsed.plain = false;
-                parsed.any |= match step {
-                    None => true,
-                    Some(1) => rules.star_one_is_star,
-                    Some(_) => rules.star_step_is_star,
-                };
-                let max = if field == Field::DayOfWeek { limits.min + 6 } else { limits.max };
-                add(parsed, field, rules, limits.min, max, step.unwrap_or(1));
-                return Ok(());
-            }
-            "?" => return self.question(whole, field, rules, step.is_some(), parsed),
-            _ => {}
+        if body.str() == "?" {
+            return self.question(whole, field, rules, step.is_some(), parsed);
+        }
+        if body.str() == "*" {
+            parsed.plain = false;
+            parsed.any |= match step {
+                None => true,
+                Some(1) => rules.star_one_is_star,
+                Some(_) => rules.star_step_is_star,
+            };
+            let Bounds { min, last, .. } = bounds(field, rules);
+            add(parsed, field, rules, min, last, step.unwrap_or(1));
+            return Ok(());
         }
         if step.is_none() && body.mark(field, rules, parsed)? {
             return Ok(());
         }
-        // A sign inside a name cannot occur, so the first hyphen after the first character separates a range.
+        parsed.plain &= step.is_none();
+        // No name holds a hyphen, so the first one after the first character parts a range.
         let dash = body.str().char_indices().skip(1).find(|&(_, c)| c == '-').map(|(at, _)| at);
-        let Some(dash) = dash else {
-            let low = body.value(field, rules)?;
-            let Some(step) = step else {
-                add(parsed, field, rules, low, low, 1);
-                return Ok(());
-            };
-            parsed.plain = false;
-            if !rules.open_steps {
-                let message =
-                    format!("`{}` has a step without a range, allowed are `*/n` and `a-b/n`", self.shown());
-                return Err(self
-                    .error(ErrorKind::Unsupported, field, message)
-                    .with_help(format!("write `{low}-{}/{step}`", limits.max)));
+        match (dash, step) {
+            (Some(dash), _) => body.range(dash, step.zip(step_part), field, rules, parsed)?,
+            (None, Some(step)) => self.open_step(body, step, field, rules, parsed)?,
+            (None, None) => {
+                let value = body.value(field, rules)?;
+                add(parsed, field, rules, value, value, 1);
             }
-            // Seven is only another name for Sunday: `5/1` ends on Saturday.
-            let max =
-                if field == Field::DayOfWeek { limits.max.min(limits.min + 6).max(low) } else { limits.max };
-            add(parsed, field, rules, low, max, step);
-            return Ok(());
-        };
+        }
+        Ok(())
+    }
+
+    /// Reads `a-b`, with the step that followed it.
+    fn range(
+        &self,
+        dash: usize,
+        step: Option<(u32, Part<'_>)>,
+        field: Field,
+        rules: &Rules,
+        parsed: &mut Parsed,
+    ) -> Result<(), Error> {
         parsed.plain = false;
-        let (low_part, high_part) = body.split_at(dash, 1);
+        let (low_part, high_part) = self.split_at(dash, 1);
         let (low, high) = (low_part.value(field, rules)?, high_part.value(field, rules)?);
+        let Bounds { min, max, .. } = bounds(field, rules);
         if low > high && (!rules.wraps || field == Field::Year) {
-            let message = format!(
-                "the range `{}` runs backwards, allowed are {} in order",
-                body.shown(),
-                allowed(field, rules)
-            );
-            let error = body.error(ErrorKind::OutOfRange, field, message);
-            return Err(if field == Field::Year {
-                error
-            } else {
-                error.with_help(format!("write `{low}-{},{}-{high}`", limits.max, limits.min))
-            });
+            let (range, allowed) = (self.shown(), allowed(field, rules));
+            let message = format!("the range `{range}` runs backwards, allowed are {allowed} in order");
+            let error = self.error(ErrorKind::OutOfRange, field, message);
+            let help = match field {
+                Field::Year => format!("write `{high}-{low}`"),
+                _ => format!("write `{low}-{max},{min}-{high}`"),
+            };
+            return Err(error.with_help(help));
         }
-        let count = add(parsed, field, rules, low, high, step.unwrap_or(1));
+        let count = add(parsed, field, rules, low, high, step.map_or(1, |(step, _)| step));
         // A step past the end of a written range reaches only its first value, which is never what was meant.
-        if let (1, Some(part), Some(2..)) = (count, step_part, step) {
-            let length = add(parsed, field, rules, low, high, 1) - 1;
-            return Err(part
-                .bad_step(field, &format!("exceeds the range `{}`", body.shown()), length.max(1))
-                .with_help(format!("write `{low}` to match once")));
+        if let (1, Some((2.., part))) = (count, step) {
+            let most = add(parsed, field, rules, low, high, 1).max(2) - 1;
+            let error = part.bad_step(field, &format!("exceeds the range `{}`", self.shown()), most);
+            return Err(error.with_help(format!("write `{low}` to match once")));
         }
+        Ok(())
+    }
+
+    /// Reads `a/n`, which means from `a` to the end of the field.
+    fn open_step(
+        &self,
+        body: Part<'_>,
+        step: u32,
+        field: Field,
+        rules: &Rules,
+        parsed: &mut Parsed,
+    ) -> Result<(), Error> {
+        let low = body.value(field, rules)?;
+        let last = bounds(field, rules).last;
+        if !rules.open_steps {
+            let message =
+                format!("`{}` has a step without a range, allowed are `*/n` and `a-b/n`", self.shown());
+            let error = self.error(ErrorKind::Unsupported, field, message);
+            return Err(error.with_help(format!("write `{low}-{last}/{step}`")));
+        }
+        add(parsed, field, rules, low, last.max(low), step);
         Ok(())
     }
 
@@ -228,9 +243,8 @@ impl<'t> Part<'t> {
                 "`?` must stand alone, or use "
             }
             _ => {
-                let limits = bounds(field, rules);
-                let max = if field == Field::DayOfWeek { limits.min + 6 } else { limits.max };
-                add(parsed, field, rules, limits.min, max, 1);
+                let Bounds { min, last, .. } = bounds(field, rules);
+                add(parsed, field, rules, min, last, 1);
                 (parsed.any, parsed.plain, parsed.question) = (true, false, true);
                 return Ok(());
             }
@@ -242,7 +256,7 @@ impl<'t> Part<'t> {
 
     /// A step that lies in the field's own range.
     fn step(&self, field: Field, rules: &Rules) -> Result<u32, Error> {
-        let Bounds { min, max } = bounds(field, rules);
+        let Bounds { min, max, .. } = bounds(field, rules);
         let most = if field == Field::Year { max - min } else { max };
         match self.number() {
             Some(step) if (1..=most).contains(&step) => Ok(step),
@@ -259,15 +273,15 @@ impl<'t> Part<'t> {
     }
 
     /// A decimal number; one too large to hold is as good as the largest.
-    fn number(&self) -> Option<u32> {
+    pub(crate) fn number(&self) -> Option<u32> {
         let word = self.str();
         let digits = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
         digits.then(|| word.parse().unwrap_or(u32::MAX))
     }
 
     /// A number or name within the field's range.
-    fn value(&self, field: Field, rules: &Rules) -> Result<u32, Error> {
-        let Bounds { min, max } = bounds(field, rules);
+    pub(crate) fn value(&self, field: Field, rules: &Rules) -> Result<u32, Error> {
+        let Bounds { min, max, .. } = bounds(field, rules);
         match self.number().or_else(|| self.name(field, rules)) {
             Some(value) if (min..=max).contains(&value) => Ok(value),
             Some(_) => {
@@ -304,12 +318,11 @@ impl<'t> Part<'t> {
 
     fn name(&self, field: Field, rules: &Rules) -> Option<u32> {
         let word = self.str();
-        let matches = |name: &&str| name.eq_ignore_ascii_case(word) || name[..3].eq_ignore_ascii_case(word);
+        let matches =
+            |name: &&'static str| name.eq_ignore_ascii_case(word) || name[..3].eq_ignore_ascii_case(word);
         match field {
-            Field::Month => MONTHS.iter().position(|name| matches(&name)).map(|at| at as u32 + 1),
-            Field::DayOfWeek => {
-                WEEKDAYS.iter().position(|name| matches(&name)).map(|at| at as u32 + rules.sunday)
-            }
+            Field::Month => MONTHS.iter().position(matches).map(|at| at as u32 + 1),
+            Field::DayOfWeek => WEEKDAYS.iter().position(matches).map(|at| at as u32 + rules.sunday),
             _ => None,
         }
     }
@@ -327,93 +340,16 @@ impl<'t> Part<'t> {
             .copied()
             .find(|name| word.len() >= 2 && (name.starts_with(&word) || word.starts_with(&name[..2])))
     }
-
-    /// Reads `L`, `L-k`, `kW`, `LW`, `n#k` and `nL`; false when the word is none of them.
-    fn mark(&self, field: Field, rules: &Rules, parsed: &mut Parsed) -> Result<bool, Error> {
-        let word = self.str();
-        if !rules.marks {
-            return Ok(false);
-        }
-        let ends_with = |mark: char| word.ends_with([mark, mark.to_ascii_lowercase()]);
-        match field {
-            Field::DayOfMonth => {
-                if word.eq_ignore_ascii_case("L") {
-                    parsed.marks.last |= 1;
-                } else if word.eq_ignore_ascii_case("LW") || word.eq_ignore_ascii_case("WL") {
-                    parsed.marks.nearest |= 1;
-                } else if word.starts_with(['L', 'l']) && word[1..].starts_with('-') {
-                    let back = self.sub(2, word.len());
-                    match back.number() {
-                        Some(days @ 0..=30) => parsed.marks.last |= 1 << days,
-                        _ => {
-                            let message =
-                                format!("`{}` days before the last, allowed are L-1 to L-30", back.shown());
-                            return Err(back.error(ErrorKind::OutOfRange, field, message));
-                        }
-                    }
-                } else if ends_with('W') {
-                    let day = self.sub(0, word.len() - 1);
-                    if day.number().is_none() {
-                        let message =
-                            format!("`{}` is no nearest weekday, allowed are 1W–31W and LW", self.shown());
-                        return Err(self.error(ErrorKind::Syntax, field, message));
-                    }
-                    parsed.marks.nearest |= 1 << day.value(field, rules)?;
-                } else {
-                    return Ok(false);
-                }
-                Ok(true)
-            }
-            Field::DayOfWeek => {
-                if let Some(at) = word.find('#') {
-                    let (day, nth) = self.split_at(at, 1);
-                    let weekday = day.value(field, rules)?;
-                    match nth.number() {
-                        Some(row @ 1..=5) => {
-                            parsed.marks.nth |= 1 << (7 * (row - 1) + weekday_bit(weekday, rules))
-                        }
-                        _ => {
-                            let message =
-                                format!("`{}` is no week of the month, allowed are #1–#5", nth.shown());
-                            return Err(nth.error(ErrorKind::OutOfRange, field, message));
-                        }
-                    }
-                    return Ok(true);
-                }
-                if word.eq_ignore_ascii_case("L") {
-                    if rules.sunday == 1 {
-                        // Quartz: alone it is the last day of the week.
-                        parsed.bits |= 1 << 6;
-                        return Ok(true);
-                    }
-                    let message = format!(
-                        "`{word}` needs a weekday before it, allowed are {} and `5L`",
-                        allowed(field, rules)
-                    );
-                    return Err(self
-                        .error(ErrorKind::Syntax, field, message)
-                        .with_help("write `5L` for the last Friday, or `6` for Saturday"));
-                }
-                if ends_with('L') {
-                    let day = self.sub(0, word.len() - 1);
-                    parsed.marks.nth |= 1 << (35 + weekday_bit(day.value(field, rules)?, rules));
-                    return Ok(true);
-                }
-                Ok(false)
-            }
-            _ => Ok(false),
-        }
-    }
 }
 
 /// The calendar's bit of a weekday number.
-fn weekday_bit(value: u32, rules: &Rules) -> u32 {
+pub(crate) fn weekday_bit(value: u32, rules: &Rules) -> u32 {
     (value - rules.sunday) % 7
 }
 
 /// Adds `low, low + step, …` up to `high`, around the end of the field where `low` exceeds `high`; says how many.
 fn add(parsed: &mut Parsed, field: Field, rules: &Rules, low: u32, high: u32, step: u32) -> u32 {
-    let Bounds { min, max } = bounds(field, rules);
+    let Bounds { min, max, .. } = bounds(field, rules);
     let mut span = max - min + 1;
     let (mut low, mut high) = (low, high);
     if field == Field::DayOfWeek {
@@ -430,7 +366,7 @@ fn add(parsed: &mut Parsed, field: Field, rules: &Rules, low: u32, high: u32, st
     while low <= high {
         count += 1;
         match field {
-            Field::Year => parsed.years.add(low),
+            Field::Year => parsed.years.insert(low),
             Field::DayOfWeek => parsed.bits |= 1 << weekday_bit(low, rules),
             _ => parsed.bits |= 1 << (min + (low - min) % span),
         }

@@ -37,6 +37,7 @@ mod dialect;
 mod duration;
 mod error;
 mod field;
+mod marks;
 mod parse;
 mod schedule;
 mod text;

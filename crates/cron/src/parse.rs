@@ -1,12 +1,12 @@
 //! Text to calendar: fields, elements and their errors.
 
 use crate::calendar::{
-    ALL_60, ALL_DAYS, ALL_HOURS, ALL_MONTHS, ALL_WEEKDAYS, Calendar, EITHER, FIXED_TIME, LITERAL, Years,
+    ALL_60, ALL_DAYS, ALL_HOURS, ALL_MONTHS, ALL_WEEKDAYS, Calendar, EITHER, FIXED_TIME, LITERAL,
 };
 use crate::civil::{YEAR_MAX, YEAR_MIN};
 use crate::dialect::{Dialect, Question, Rules};
 use crate::error::{Error, ErrorKind, Field};
-use crate::field::{Marks, Parsed, Part};
+use crate::field::{Parsed, Part};
 
 /// Longest text that is looked at. The longest sensible expression lists a few dozen values.
 pub const TEXT_BYTES_MAX: usize = 512;
@@ -70,13 +70,7 @@ pub(crate) fn parse_part(
     if body.starts_with('@') {
         return nickname(text, (start, end), dialect);
     }
-    let parts: Vec<Part<'_>> = body
-        .split_ascii_whitespace()
-        .map(|word| {
-            let at = word.as_ptr() as usize - text.as_ptr() as usize;
-            Part { text, start: at, end: at + word.len() }
-        })
-        .collect();
+    let parts = words(text, start, end);
     if !rules.counts.contains(&parts.len()) {
         return Err(wrong_count(text, &parts, dialect, &rules));
     }
@@ -86,6 +80,19 @@ pub(crate) fn parse_part(
         return Err(never(text, &parts, message));
     }
     Ok(calendar)
+}
+
+/// The words between `start` and `end`, parted by white space.
+fn words(text: &str, start: usize, end: usize) -> Vec<Part<'_>> {
+    let mut parts = Vec::with_capacity(8);
+    let mut at = start;
+    for word in text[start..end].split(|c: char| c.is_ascii_whitespace()) {
+        if !word.is_empty() {
+            parts.push(Part { text, start: at, end: at + word.len() });
+        }
+        at += word.len() + 1;
+    }
+    parts
 }
 
 /// An impossible date is the fault of its day, month and year together; point at all of them.
@@ -224,15 +231,4 @@ fn one_question(parts: &[Part<'_>], questions: [bool; 2]) -> Result<(), Error> {
         .with_help("write `?` in the day field that should not decide")),
         _ => Ok(()),
     }
-}
-
-impl Years {
-    /// Adds a year known to be in range.
-    pub(crate) fn add(&mut self, year: u32) {
-        self.insert(year as i32);
-    }
-}
-
-impl Marks {
-    pub(crate) const NONE: Marks = Marks { last: 0, nearest: 0, nth: 0 };
 }
