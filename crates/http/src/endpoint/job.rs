@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use cadran_core::{Command, Reply};
+use cadran_spec::Decoder;
 use cadran_store::JobQuery;
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -57,7 +58,11 @@ pub(super) async fn list(
     };
     let found = state.store.jobs(&query).await.map_err(ApiError::store)?;
     let next = found.last().filter(|_| found.len() >= limit).map(|job| job.put.name.to_string());
-    let jobs = found.iter().map(|job| JobItem::new(job, state.server.next_due(&job.put.name))).collect();
+    let mut decoder = Decoder::default();
+    let jobs = found
+        .iter()
+        .map(|job| JobItem::new(job, &mut decoder, state.server.next_due(&job.put.name)))
+        .collect();
     Ok(Json(JobPage { jobs, next }))
 }
 

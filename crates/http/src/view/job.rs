@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use cadran_core::{Body, History, Job, Millis, Param, Policy, ScheduleAction, ScheduleEntry, Step, Work};
+use cadran_spec::{Decoder, stored_schedules};
 use cadran_store::{JobView, LastRun};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -77,6 +78,8 @@ pub(crate) struct JobDetail {
 /// One schedule.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ScheduleItem {
+    /// As written.
+    text: String,
     /// In words.
     description: String,
     /// The zone it is read in.
@@ -151,8 +154,9 @@ pub(crate) struct ProblemItem {
 }
 
 impl JobItem {
-    pub(crate) fn new(view: &JobView, next_due: Option<Millis>) -> JobItem {
-        JobItem::with(view, definition(view).as_ref(), next_due)
+    /// The decoder lets the jobs of a list share what they have in common.
+    pub(crate) fn new(view: &JobView, decoder: &mut Decoder, next_due: Option<Millis>) -> JobItem {
+        JobItem::with(view, definition(view, decoder).as_ref(), next_due)
     }
 
     fn with(view: &JobView, job: Option<&Job>, next_due: Option<Millis>) -> JobItem {
@@ -163,7 +167,7 @@ impl JobItem {
             name: put.name.to_string(),
             description: job.map(|job| job.body.description.clone()).unwrap_or_default(),
             labels: job.into_iter().flat_map(|job| job.body.labels.iter().cloned()).collect(),
-            schedules: job.into_iter().flat_map(|job| job.schedules.iter()).map(ScheduleItem::new).collect(),
+            schedules: job.map(|job| schedules(view, job)).unwrap_or_default(),
             source: put.source.to_string(),
             revision: put.revision,
             state: match (removed_at, state.paused_at) {
@@ -186,7 +190,7 @@ impl JobItem {
 
 impl JobDetail {
     pub(crate) fn new(view: &JobView, dues: &[Millis], problems: Vec<FileProblem>) -> JobDetail {
-        let job = definition(view);
+        let job = definition(view, &mut Decoder::default());
         let body = job.as_ref().map(|job| &*job.body);
         JobDetail {
             job: JobItem::with(view, job.as_ref(), dues.first().copied()),
@@ -209,13 +213,26 @@ impl JobDetail {
 }
 
 /// The definition as it is kept. One that this version cannot read is shown without its inside.
-fn definition(_view: &JobView) -> Option<Job> {
-    None
+fn definition(view: &JobView, decoder: &mut Decoder) -> Option<Job> {
+    match decoder.decode(view.put.name.clone(), &view.put.definition) {
+        Ok(job) => Some(job),
+        Err(error) => {
+            tracing::warn!(%error, "a job is shown without its definition");
+            None
+        }
+    }
+}
+
+fn schedules(view: &JobView, job: &Job) -> Vec<ScheduleItem> {
+    let texts = stored_schedules(&view.put.name, &view.put.definition).unwrap_or_default();
+    let texts = texts.into_iter().map(|text| text.text).chain(std::iter::repeat(String::new()));
+    job.schedules.iter().zip(texts).map(|(entry, text)| ScheduleItem::new(entry, text)).collect()
 }
 
 impl ScheduleItem {
-    fn new(entry: &ScheduleEntry) -> ScheduleItem {
+    fn new(entry: &ScheduleEntry, text: String) -> ScheduleItem {
         ScheduleItem {
+            text,
             description: entry.schedule.describe(),
             timezone: entry.schedule.zone().name().to_owned(),
             action: match entry.action {

@@ -1,0 +1,10 @@
+//! The API over a real loopback listener, with a scripted server behind it and the memory store beside it.
+
+mod bench;
+mod commands;
+mod hostile;
+mod listener;
+mod logs;
+mod records;
+mod walker;
+mod wire;

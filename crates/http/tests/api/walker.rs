@@ -1,0 +1,145 @@
+use std::collections::BTreeSet;
+
+use crate::bench::Bench;
+use crate::wire::Wire;
+
+/// Every endpoint with a request that it answers well, and what it answers without the right token. An endpoint that
+/// is not in this table fails the test.
+const ENDPOINTS: &[(&str, &str, &str, u16, u16)] = &[
+    ("GET", "/api/v1/jobs", "/api/v1/jobs", 200, 401),
+    ("GET", "/api/v1/jobs/{name}", "/api/v1/jobs/nightly", 200, 401),
+    ("POST", "/api/v1/jobs/{name}/trigger", "/api/v1/jobs/nightly/trigger", 201, 401),
+    ("POST", "/api/v1/jobs/{name}/pause", "/api/v1/jobs/nightly/pause", 200, 401),
+    ("POST", "/api/v1/jobs/{name}/resume", "/api/v1/jobs/nightly/resume", 200, 401),
+    ("GET", "/api/v1/runs", "/api/v1/runs", 200, 401),
+    ("GET", "/api/v1/runs/{id}", "/api/v1/runs/000000000000a", 200, 401),
+    ("POST", "/api/v1/runs/{id}/stop", "/api/v1/runs/000000000000a/stop", 200, 401),
+    ("POST", "/api/v1/runs/{id}/retry", "/api/v1/runs/000000000000a/retry", 200, 401),
+    ("GET", "/api/v1/runs/{id}/logs", "/api/v1/runs/000000000000a/logs", 200, 401),
+    ("GET", "/api/v1/runs/{id}/logs/{step}", "/api/v1/runs/000000000000a/logs/build?follow=true", 200, 401),
+    ("GET", "/api/v1/history", "/api/v1/history?job=nightly", 200, 401),
+    ("GET", "/api/v1/skips", "/api/v1/skips", 200, 401),
+    ("GET", "/api/v1/upcoming", "/api/v1/upcoming", 200, 401),
+    ("GET", "/api/v1/forecast", "/api/v1/forecast", 200, 401),
+    ("GET", "/api/v1/problems", "/api/v1/problems", 200, 401),
+    ("GET", "/api/v1/openapi.json", "/api/v1/openapi.json", 200, 401),
+    ("GET", "/metrics", "/metrics", 200, 401),
+    ("GET", "/health", "/health", 200, 200),
+];
+
+/// Not in the document: paths that do not exist, wrong methods, odd spellings of the open one. All closed.
+const OTHERS: &[(&str, &str, u16)] = &[
+    ("GET", "/", 404),
+    ("GET", "/api", 404),
+    ("GET", "/api/v1", 404),
+    ("GET", "/api/v1/", 404),
+    ("GET", "/api/v1/secrets", 404),
+    ("GET", "/api/v1/jobs/", 404),
+    ("GET", "/api/v1/jobs/nightly/trigger/x", 404),
+    ("GET", "/api/v2/jobs", 404),
+    ("GET", "/health/", 404),
+    ("GET", "//health", 404),
+    ("GET", "/./health", 404),
+    ("GET", "/x/../health", 404),
+    ("GET", "/%68ealth", 404),
+    ("GET", "/HEALTH", 404),
+    ("GET", "/health%00", 404),
+    ("GET", "/health;x", 404),
+    ("POST", "/health", 405),
+    ("DELETE", "/api/v1/jobs", 405),
+    ("GET", "/api/v1/jobs/nightly/trigger", 405),
+    ("PUT", "/api/v1/jobs/nightly", 405),
+    ("OPTIONS", "/api/v1/jobs", 405),
+    ("TRACE", "/metrics", 405),
+    ("BREW", "/api/v1/jobs", 405),
+];
+
+#[tokio::test]
+async fn only_health_answers_without_the_token() {
+    let bench = Bench::new().await;
+    bench.answer_with(|_| Ok(cadran_core::Reply::Run(cadran_core::RunId::from_raw(9))));
+    bench.write_log(crate::bench::run(10), 0, "build", 1, b"hello\n");
+    let bad = "0".repeat(64);
+    for token in [None, Some(bad.as_str()), Some(bench.token.as_str())] {
+        let good = token == Some(bench.token.as_str());
+        for (method, _, target, with, without) in ENDPOINTS {
+            let answer = Wire::new(bench.address, token).send(method, target, &[], b"").await;
+            if good {
+                assert_eq!(answer.status, *with, "{method} {target}: {}", answer.text());
+                assert_no_secret(&answer, &bench);
+            } else {
+                // After a few failures 429 takes the place of 401.
+                let closed = answer.status == *without || (*without == 401 && answer.status == 429);
+                assert!(closed, "{method} {target}: {} {}", answer.status, answer.text());
+                if answer.status == 401 {
+                    assert_eq!(answer.code(), "unauthorized");
+                    assert!(answer.header("www-authenticate").unwrap().starts_with("Bearer"));
+                }
+            }
+            assert_headers(&answer);
+        }
+        for (method, target, with) in OTHERS {
+            let answer = Wire::new(bench.address, token).send(method, target, &[], b"").await;
+            assert_headers(&answer);
+            if good {
+                assert_eq!(answer.status, *with, "{method} {target}: {}", answer.text());
+                assert_eq!(answer.code(), if *with == 404 { "no_such_path" } else { "wrong_method" });
+            } else {
+                assert!(matches!(answer.status, 401 | 429), "{method} {target}: {}", answer.status);
+                answer.code();
+            }
+        }
+    }
+    assert_eq!(bench.commands().len(), 5, "only the right token moves anything");
+}
+
+fn assert_headers(answer: &crate::wire::Answer) {
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert!(answer.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    assert!(answer.header("access-control-allow-origin").is_none());
+}
+
+fn assert_no_secret(answer: &crate::wire::Answer, bench: &Bench) {
+    assert!(!answer.text().contains(bench.token.as_str()));
+}
+
+#[tokio::test]
+async fn the_document_lists_every_endpoint() {
+    let bench = Bench::new().await;
+    let document = bench.wire().get("/api/v1/openapi.json").await.json();
+    let mut documented = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys() {
+            documented.insert((method.to_uppercase(), path.clone()));
+        }
+    }
+    let walked: BTreeSet<_> =
+        ENDPOINTS.iter().map(|(method, path, ..)| ((*method).to_owned(), (*path).to_owned())).collect();
+    assert_eq!(documented, walked, "an endpoint and its row in the table come together");
+    assert_eq!(document["paths"]["/health"]["get"]["security"][0], serde_json::json!({}));
+    assert_eq!(document["security"][0], serde_json::json!({ "bearer": [] }));
+    for schema in ["ErrorBody", "JobPage", "RunDetail", "HistoryPage", "Triggered"] {
+        assert!(document["components"]["schemas"][schema].is_object(), "{schema}");
+    }
+    assert_eq!(cadran_http::openapi(), bench.wire().get("/api/v1/openapi.json").await.text());
+}
+
+#[tokio::test]
+async fn wrong_tokens_are_held_off_and_the_right_one_passes() {
+    let bench = Bench::new().await;
+    let mut guesser = Wire::new(bench.address, Some("guess"));
+    let mut statuses = Vec::new();
+    for _ in 0..14 {
+        let answer = guesser.get("/api/v1/jobs").await;
+        if answer.status == 429 {
+            assert_eq!(answer.code(), "too_many_bad_tokens");
+            assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+        }
+        statuses.push(answer.status);
+    }
+    assert_eq!(statuses[..10], [401; 10]);
+    assert_eq!(statuses[13], 429);
+    assert_eq!(bench.wire().get("/api/v1/jobs").await.status, 200, "the owner is not locked out");
+    assert_eq!(guesser.get("/health").await.status, 200);
+}
