@@ -1,6 +1,6 @@
 //! The notations in use, as flags that differ.
 
-/// A cron notation. The rules that differ between them are listed in [`Dialect::rules`]'s table in the source.
+/// A cron notation, chosen by name.
 ///
 /// | | fields | weekdays | both day fields given | `L` `W` `#` | wrapping ranges | `@daily` | `every`, `at` |
 /// |---|---|---|---|---|---|---|---|

@@ -15,10 +15,34 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Notation
+//!
+//! Five fields (minute, hour, day of month, month, day of week), six (second first) or seven (year last). In each:
+//!
+//! | written | means |
+//! |---|---|
+//! | `*`, `?` | any value |
+//! | `5`, `1,15`, `MON`, `jan` | these values; weekdays 0 and 7 are Sunday |
+//! | `9-17`, `22-2`, `FRI-MON` | a range, around the end of the field where it must |
+//! | `*/15`, `9-17/2`, `5/15` | steps; `a/n` runs to the end of the field |
+//! | `L`, `L-3`, `15W`, `LW` | day of month: the last, the third before it, the weekday nearest the 15th (never in another month), the last weekday |
+//! | `FRI#2`, `5L` | day of week: the second Friday of the month, the last Friday |
+//!
+//! Where both day fields are restricted either one is enough; `*/n` counts as restricted. Other notations differ as
+//! [`Dialect`] says. [`Schedule::parse`] lists what else can be written.
+//!
+//! # When the clocks change
+//!
+//! A reading of the wall clock is missing in a *gap* and comes twice in a *fold*. **Fixed times** (no `*`, step or range
+//! in second, minute and hour) run once: at the end of the gap, several together as one due, and in the first pass of
+//! the fold. **Intervals** follow elapsed time: nothing for the gap, both passes of the fold. [`Dst`] overrides either.
+//!
+//! # What it does not know
+//!
 //! It knows nothing of jobs, clocks and files: the time is an argument, and zones are values, looked up in the
 //! database that is part of the program.
 //!
-//! Invariants:
+//! # Invariants
 //!
 //! - Instants are milliseconds since the epoch, UTC. Dues lie in the years 1970–2199, `[0, INSTANT_END)`; nothing is
 //!   found outside, and no argument overflows.

@@ -16,7 +16,8 @@ impl Schedule {
     ///
     /// - a cron expression of the dialect, with an optional `CRON_TZ=Zone` or `TZ=Zone` before it;
     /// - `@hourly`, `@daily` or `@midnight`, `@weekly`, `@monthly`, `@yearly` or `@annually`;
-    /// - `every 250ms`, `every 1h30m`, `@every 5m`, with an optional `from` and a timestamp to set the phase;
+    /// - `every 250ms`, `every 1h30m`, `@every 5m`, with an optional `from` and a timestamp that sets the phase (there are
+    ///   dues before it, too);
     /// - `at 2026-11-15T10:00:00Z`, or the timestamp alone; without an offset it is read in the zone.
     ///
     /// A schedule that never has a due in its zone is refused.
@@ -137,6 +138,10 @@ fn parse_instant(text: &str, (start, end): (usize, usize), zone: &Zone) -> Resul
         return Err(error("the timestamp is missing".to_owned()));
     }
     let shown: String = body.chars().take(40).collect();
+    if body.contains('[') {
+        // Understood by the reader of timestamps, but as a remark without effect.
+        return Err(error(format!("`{shown}` names a zone, allowed are an offset or none")));
+    }
     let outside = || error(format!("`{shown}` is out of range, allowed are the years 1970–2199"));
     let instant = if let Ok(instant) = body.parse::<Timestamp>() {
         instant.as_millisecond()

@@ -3,7 +3,7 @@
 use cadran_cron::Dialect::{self, Cadran, Dagu, Quartz, Seconds, Vixie};
 use cadran_cron::ErrorKind::{self, *};
 use cadran_cron::Field::{self, *};
-use cadran_cron::{Calendar, Schedule, Zone, parse_duration};
+use cadran_cron::{Calendar, Dst, Schedule, Zone, parse_duration};
 
 type Row<'r> = (Dialect, &'r str, ErrorKind, Option<Field>, (usize, usize), &'r [&'r str]);
 
@@ -161,6 +161,19 @@ fn dates_that_never_come() {
 }
 
 #[test]
+fn names_of_dialects_and_overrides() {
+    for dialect in Dialect::ALL {
+        assert_eq!(Dialect::from_name(&dialect.name().to_uppercase()), Some(dialect));
+    }
+    assert_eq!(Dialect::from_name("xxl-job"), Some(Quartz));
+    assert_eq!(Dialect::from_name("cron"), None);
+    for dst in [Dst::Auto, Dst::Skip, Dst::Shift, Dst::Both] {
+        assert_eq!(Dst::from_name(dst.name()), Some(dst));
+    }
+    assert_eq!(Dst::from_name("neither"), None);
+}
+
+#[test]
 fn zones_durations_and_timestamps() {
     check(&[
         (
@@ -190,6 +203,7 @@ fn zones_durations_and_timestamps() {
         (Cadran, "every 5m from now", Timestamp, None, (15, 3), &["`now`", "RFC 3339"]),
         (Cadran, "at", Timestamp, None, (3, 0), &["missing"]),
         (Cadran, "at noon", Timestamp, None, (4, 4), &["`noon`", "2026-11-15T10:00:00Z"]),
+        (Cadran, "at 2026-11-15T10:00[Asia/Tokyo]", Timestamp, None, (4, 28), &["names a zone"]),
         (Cadran, "at 2026-02-30T10:00:00Z", Timestamp, None, (4, 20), &["RFC 3339"]),
         (Cadran, "2026-13-01T10:00:00Z", Timestamp, None, (1, 20), &["RFC 3339"]),
         (Cadran, "at 2200-01-01T00:00:00Z", Timestamp, None, (4, 20), &["1970–2199"]),
