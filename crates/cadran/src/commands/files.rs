@@ -1,0 +1,74 @@
+//! Job files named on the command line.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use cadran_spec::{Change, Diagnostic, Folder, ReadOptions, Scan, Severity, read_job};
+
+/// What is wrong with one file, and its text to point at.
+pub struct FileProblems {
+    /// The file, as a person would name it here.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub diagnostics: Vec<Diagnostic>,
+    text: String,
+}
+
+impl FileProblems {
+    /// Whether the file is not usable.
+    pub fn is_error(&self) -> bool {
+        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    /// For a terminal.
+    pub fn render(&self, colour: bool) -> String {
+        let file = self.file.display().to_string();
+        let rendered: Vec<String> =
+            self.diagnostics.iter().map(|diagnostic| diagnostic.render(&file, &self.text, colour)).collect();
+        rendered.join("\n")
+    }
+}
+
+/// Reads all job files below a folder, as the server does when it starts.
+pub fn read_folder(root: &Path, options: ReadOptions) -> anyhow::Result<(Scan, Vec<FileProblems>)> {
+    if !root.is_dir() {
+        bail!("there is no folder {}", root.display());
+    }
+    // Looked at from the far future every file is settled: nothing is put off as half written.
+    let scan = Folder::new(root, options).scan(i64::MAX);
+    let problems = scan
+        .diagnostics
+        .iter()
+        .map(|file| {
+            let path = root.join(&*file.source);
+            let text = std::fs::read(&path).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            FileProblems { file: path, diagnostics: file.diagnostics.to_vec(), text }
+        })
+        .collect();
+    Ok((scan, problems))
+}
+
+/// One file or folder, checked: (file, job name) of what is good, and what is wrong.
+pub fn check(
+    path: &Path,
+    options: &ReadOptions,
+) -> anyhow::Result<(Vec<(PathBuf, String)>, Vec<FileProblems>)> {
+    if path.is_dir() {
+        let (scan, problems) = read_folder(path, options.clone())?;
+        let good = scan.changes.into_iter().filter_map(|change| match change {
+            Change::Put { job, source, .. } => Some((path.join(&*source), job.name.to_string())),
+            Change::Remove { .. } => None,
+        });
+        return Ok((good.collect(), problems));
+    }
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("job");
+    let (good, diagnostics) = match read_job(&text, stem, options) {
+        Ok(parsed) => (vec![(path.to_owned(), parsed.job.name.to_string())], parsed.warnings),
+        Err(diagnostics) => (Vec::new(), diagnostics),
+    };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let wrong = (!diagnostics.is_empty()).then(|| FileProblems { file: path.to_owned(), diagnostics, text });
+    Ok((good, wrong.into_iter().collect()))
+}

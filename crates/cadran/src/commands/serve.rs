@@ -1,0 +1,327 @@
+//! `cadran serve`: the server.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use cadran_core::Zone;
+use cadran_engine::{Engine, Event, JobChange, Options};
+use cadran_exec::{Local, LocalOptions, LogDir};
+use cadran_http::{ApiState, FileProblem, token};
+use cadran_place::Limits;
+use cadran_spec::{
+    Change, Diagnostic, FileDiagnostics, Folder, ReadOptions, Scan, WatchHandle, WatchOptions,
+};
+use cadran_store::Store;
+use nix::fcntl::{Flock, FlockArg};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::defaults;
+use crate::server::clock::{self, Clock};
+use crate::server::turn::Orders;
+use crate::server::{self, Desk, Line, Problems, revive};
+
+/// Run the server: watch job files, fire every due, keep the record.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Prints one line when it is ready. Stops cleanly on SIGTERM and Ctrl-C; a second one stops at \
+once.\n\nExamples:\n  cadran serve --jobs examples/jobs\n  cadran serve --data /var/lib/cadran --store \
+postgres://cadran@db/cadran"
+)]
+pub struct Args {
+    /// Where the record, the logs and the token live.
+    #[arg(long, env = "CADRAN_DATA", default_value_os_t = defaults::data_dir())]
+    data: PathBuf,
+    /// Folder of job files, watched with everything below it [default: DATA/jobs].
+    #[arg(long, env = "CADRAN_JOBS")]
+    jobs: Option<PathBuf>,
+    /// Address and port of the API.
+    #[arg(long, env = "CADRAN_LISTEN", default_value = defaults::LISTEN)]
+    listen: SocketAddr,
+    /// sqlite:PATH, postgres://…, or memory: for a try [default: sqlite:DATA/cadran.db].
+    #[arg(long, env = "CADRAN_STORE", hide_env_values = true)]
+    store: Option<String>,
+    /// Zone of job files that name none.
+    #[arg(long, env = "CADRAN_TIMEZONE", default_value = "UTC")]
+    timezone: String,
+    /// Runs active at once; more wait for a slot.
+    #[arg(long, default_value_t = defaults::SLOTS)]
+    slots: usize,
+    /// How long running steps may go on after a stop was asked for, before they are stopped too.
+    #[arg(long, value_name = "SECONDS", default_value_t = defaults::STOP_PATIENCE.as_secs())]
+    stop_patience: u64,
+    /// Allow an address other machines can reach, because something in front of it speaks TLS.
+    #[arg(long)]
+    behind_proxy: bool,
+    /// Log lines as JSON.
+    #[arg(long)]
+    log_json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    start_log(args.log_json);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("cadran-io").build()?;
+    let done = runtime.block_on(serve(args));
+    // A thread stuck in a file system call must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    done
+}
+
+fn start_log(json: bool) {
+    use std::io::IsTerminal;
+    let filter = tracing_subscriber::EnvFilter::try_from_env("CADRAN_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,sqlx=warn"));
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    // A subscriber that is there already stays.
+    let _ = if json { log.json().try_init() } else { log.with_ansi(colours).try_init() };
+}
+
+async fn serve(args: Args) -> anyhow::Result<ExitCode> {
+    if !args.listen.ip().is_loopback() && !args.behind_proxy {
+        bail!(
+            "{} can be reached from other machines, and the API speaks plain HTTP; listen on 127.0.0.1, or put a TLS \
+             proxy in front and say --behind-proxy",
+            args.listen
+        );
+    }
+    let zone = Zone::get(&args.timezone).map_err(|error| anyhow::anyhow!("--timezone: {error}"))?;
+    let data = Data::open(&args.data)?;
+    let jobs = args.jobs.clone().unwrap_or_else(|| args.data.join("jobs"));
+    if args.jobs.is_none() {
+        fs::create_dir_all(&jobs).with_context(|| format!("cannot make {}", jobs.display()))?;
+    } else if !jobs.is_dir() {
+        bail!("the jobs folder {} does not exist; make it, or name another with --jobs", jobs.display());
+    }
+    let token = token::load_or_create(&args.data.join("token"))?;
+    let url =
+        args.store.clone().unwrap_or_else(|| format!("sqlite:{}", args.data.join("cadran.db").display()));
+    let store = Store::open(&url).await?;
+    let listener =
+        TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
+    let address = listener.local_addr()?;
+
+    let clock = Clock::start();
+    let line = Line::default();
+    let mut exec = LocalOptions::new(&args.data);
+    exec.live_max = exec.live_max.max(args.slots);
+    exec.keeper = keeper_command();
+    let logs = LogDir::new(exec.logs.clone());
+    let (local, found) = Local::open(exec, clock::wall, line.sink()).await?;
+    let local = Arc::new(local);
+
+    let limits = Limits { slots: args.slots, ..Limits::default() };
+    let options = Options { limits, lookahead_ms: defaults::LOOKAHEAD_MS, ..Options::default() };
+    let mut engine = Engine::new(options);
+    let (restored, files) = revive::restore(&store, found).await?;
+    let mut folder = Folder::new(&jobs, ReadOptions { default_zone: zone, ..ReadOptions::default() });
+    folder.known(files);
+    engine.restore(restored, clock.now());
+    // The files are read before the first tick: what was edited or deleted while the server was away counts.
+    let problems = Problems::default();
+    let scan = folder.scan(clock::wall());
+    engine.handle(Event::Jobs(take_scan(scan, &jobs, &problems)), clock.now());
+    let job_count = engine.catalog().len();
+
+    let orders: Orders = {
+        let local = local.clone();
+        Arc::new(move |orders| local.submit(orders))
+    };
+    let running = server::start(line.clone(), clock, engine, store.clone(), orders)?;
+    let watch = watch(folder, line, problems.clone())?;
+    let pruning = tokio::spawn(prune(store.clone(), logs.clone()));
+
+    let desk = Arc::new(Desk::new(&running, problems));
+    let api = cadran_http::router(ApiState::new(desk, store, logs, token.hash()));
+    let (stop_http, http_stopped) = tokio::sync::oneshot::channel::<()>();
+    let http = tokio::spawn(cadran_http::serve(
+        listener,
+        api,
+        async {
+            let _ = http_stopped.await;
+        },
+        cadran_http::Limits::default(),
+    ));
+    data.announce(address)?;
+    println!(
+        "cadran is ready: {job_count} jobs from {}, API on http://{address}, data in {}",
+        jobs.display(),
+        args.data.display()
+    );
+
+    wait_for_stop().await?;
+    tracing::info!("stopping; running steps have {} s", args.stop_patience);
+    let patience = Duration::from_secs(args.stop_patience);
+    drop(watch);
+    pruning.abort();
+    let _ = stop_http.send(());
+    let stopping = running.stop(async {
+        wait_idle(&local, patience).await;
+        local.drain(Duration::from_secs(10)).await;
+    });
+    tokio::select! {
+        () = stopping => {}
+        () = second_signal() => bail!("stopped at once; runs that were cut off are taken up at the next start"),
+    }
+    let _ = http.await;
+    data.withdraw();
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The data directory, ours alone while this lives.
+struct Data {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl Data {
+    fn open(path: &Path) -> anyhow::Result<Data> {
+        fs::create_dir_all(path)
+            .with_context(|| format!("cannot make the data directory {}", path.display()))?;
+        let name = path.join("lock");
+        let file = File::options().create(true).append(true).open(&name);
+        let file = file.with_context(|| format!("cannot open {}", name.display()))?;
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
+            anyhow::anyhow!(
+                "another server uses {}; stop it, or give this one a directory of its own with --data",
+                path.display()
+            )
+        })?;
+        Ok(Data { path: path.to_owned(), _lock: lock })
+    }
+
+    /// Lets commands on this machine find the server.
+    fn announce(&self, address: SocketAddr) -> anyhow::Result<()> {
+        let text =
+            serde_json::json!({ "url": format!("http://{address}"), "pid": std::process::id() }).to_string();
+        let (half, whole) = (self.path.join("server.json.new"), self.path.join("server.json"));
+        fs::write(&half, text)?;
+        fs::rename(&half, &whole)?;
+        Ok(())
+    }
+
+    fn withdraw(&self) {
+        // Left behind, it names a server that does not answer, which commands report just as well.
+        let _ = fs::remove_file(self.path.join("server.json"));
+    }
+}
+
+/// The same program, as the watcher over the server's processes.
+fn keeper_command() -> Option<Vec<std::ffi::OsString>> {
+    let program = std::env::current_exe().ok()?;
+    Some(vec![program.into_os_string(), "keeper".into()])
+}
+
+/// The changes of a scan for the engine; what is wrong goes to the log and the API.
+fn take_scan(scan: Scan, root: &Path, problems: &Problems) -> Vec<JobChange> {
+    if scan.diagnostics_changed {
+        let views: Vec<FileProblem> =
+            scan.diagnostics.iter().flat_map(|file| problem_views(file, root)).collect();
+        let mut shown = problems.write().unwrap_or_else(PoisonError::into_inner);
+        for view in views.iter().filter(|view| !shown.contains(view)) {
+            tracing::warn!(file = %view.file, line = view.line, column = view.column, "{}", view.message);
+        }
+        *shown = views;
+    }
+    let changes = scan.changes.into_iter();
+    changes
+        .map(|change| match change {
+            Change::Put { job, definition, source, source_mark } => {
+                JobChange::Put { job, definition, source, source_mark }
+            }
+            Change::Remove { name } => JobChange::Remove { name },
+        })
+        .collect()
+}
+
+fn problem_views(file: &FileDiagnostics, root: &Path) -> Vec<FileProblem> {
+    // Read again only to underline the place; a file that is gone by now is shown without it.
+    let text = fs::read(root.join(&*file.source)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let view = |diagnostic: &Diagnostic| FileProblem {
+        file: file.source.to_string(),
+        line: diagnostic.line,
+        column: diagnostic.column,
+        severity: diagnostic.severity.word().to_owned(),
+        code: diagnostic.code.word().to_owned(),
+        message: diagnostic.message.clone(),
+        help: diagnostic.help.clone(),
+        rendered: diagnostic.render(&file.source, &text, false),
+    };
+    file.diagnostics.iter().map(view).collect()
+}
+
+fn watch(folder: Folder, line: Line, problems: Problems) -> anyhow::Result<WatchHandle> {
+    let root = folder.root().to_owned();
+    let watch = cadran_spec::watch(folder, WatchOptions::default(), move |scan: Scan| {
+        let changes = take_scan(scan, &root, &problems);
+        if !changes.is_empty() {
+            tracing::info!(changes = changes.len(), "job files changed");
+            line.tell(Event::Jobs(changes));
+        }
+    });
+    watch.context("cannot watch the jobs folder")
+}
+
+/// Cleans away runs past their retention, and their logs, in small slices.
+async fn prune(store: Store, logs: LogDir) {
+    let mut every = tokio::time::interval(defaults::PRUNE_EVERY);
+    loop {
+        every.tick().await;
+        loop {
+            match store.prune(clock::wall(), defaults::PRUNE_SLICE).await {
+                Ok(runs) if runs.is_empty() => break,
+                Ok(runs) => {
+                    let logs = logs.clone();
+                    let removed = tokio::task::spawn_blocking(move || {
+                        for run in runs {
+                            if let Err(error) = logs.remove(run) {
+                                tracing::warn!(%run, %error, "could not remove the logs of a run");
+                            }
+                        }
+                    });
+                    let _ = removed.await;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "could not clean the history; trying again later");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+async fn wait_for_stop() -> anyhow::Result<()> {
+    let mut term = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+async fn second_signal() {
+    if wait_for_stop().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Waits until no attempt is alive, or patience ends.
+async fn wait_idle(local: &Local, patience: Duration) {
+    let idle = async {
+        while local.live() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let _ = tokio::time::timeout(patience, idle).await;
+}

@@ -1,0 +1,30 @@
+//! Every default, with a sentence each. Library crates receive plain options.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Loopback: a fresh server is nobody else's business. The port is free in the usual lists.
+pub const LISTEN: &str = "127.0.0.1:7788";
+
+/// How long running steps may go on after a stop was asked for, before they are stopped too. A restart of the server
+/// should not cost a run that is about to end anyway.
+pub const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs that hold a slot at once: enough for a burst, few enough for the process table of a laptop.
+pub const SLOTS: usize = 1_000;
+
+/// How far the index looks ahead: dues, forecast and "what runs next" come from it.
+pub const LOOKAHEAD_MS: i64 = 3_600_000;
+
+/// How often ended runs past their retention are cleaned away.
+pub const PRUNE_EVERY: Duration = Duration::from_secs(600);
+
+/// Runs cleaned away in one transaction: short enough not to delay a commit.
+pub const PRUNE_SLICE: u32 = 1_000;
+
+/// Where the data lives when nobody says: `$XDG_DATA_HOME/cadran`, else `~/.local/share/cadran`, else here.
+pub fn data_dir() -> PathBuf {
+    let base = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
+    base.or_else(home).map_or_else(|| PathBuf::from("cadran-data"), |base| base.join("cadran"))
+}

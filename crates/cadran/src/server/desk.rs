@@ -1,0 +1,155 @@
+//! What the API sees of the running server.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use cadran_core::{Command, JobId, JobName, Millis, Refusal, Reply};
+use cadran_engine::Engine;
+use cadran_http::{FileProblem, Health, LiveEvent, Server};
+use futures::future::BoxFuture;
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::broadcast;
+
+use super::clock::{self, Clock};
+use super::recorder::StoreHealth;
+use super::{Line, Running};
+
+/// What is wrong with job files at this moment, as the watcher last saw it.
+pub type Problems = Arc<RwLock<Vec<FileProblem>>>;
+
+/// A week: what an answer about the future may cover. More is a question for one job's calendar.
+const UPCOMING_MS_MAX: Millis = 7 * 86_400_000;
+
+/// The server's side of the API.
+pub struct Desk {
+    line: Line,
+    clock: Clock,
+    metrics: PrometheusHandle,
+    health: StoreHealth,
+    events: broadcast::Sender<LiveEvent>,
+    problems: Problems,
+}
+
+impl Desk {
+    /// For a running loop.
+    pub fn new(running: &Running, problems: Problems) -> Desk {
+        Desk {
+            line: running.line.clone(),
+            clock: running.clock,
+            metrics: running.metrics.clone(),
+            health: running.health.clone(),
+            events: running.events.clone(),
+            problems,
+        }
+    }
+
+    /// A look at the engine from an async thread: the loop answers within a turn.
+    fn look<T: Send + 'static>(&self, look: impl FnOnce(&Engine) -> T + Send + 'static) -> Option<T> {
+        tokio::task::block_in_place(|| self.line.look(look))
+    }
+}
+
+impl Server for Desk {
+    fn command(&self, command: Command) -> BoxFuture<'static, Result<Reply, Refusal>> {
+        let line = self.line.clone();
+        Box::pin(async move { line.command(command).await })
+    }
+
+    fn upcoming(
+        &self,
+        from: Millis,
+        to: Millis,
+        job: Option<&JobName>,
+        limit: usize,
+    ) -> Vec<(Millis, JobName)> {
+        let to = to.min(from.saturating_add(UPCOMING_MS_MAX));
+        let job = job.cloned();
+        self.look(move |engine| upcoming(engine, from, to, job.as_ref(), limit)).unwrap_or_default()
+    }
+
+    fn forecast(&self, from: Millis, minutes: usize) -> Vec<u64> {
+        let index = self.look(|engine| engine.planner().index().clone());
+        let counts = index.map(|index| index.counts_per_minute(from, minutes)).unwrap_or_default();
+        counts.into_iter().map(u64::from).collect()
+    }
+
+    fn next_due(&self, job: &JobName) -> Option<Millis> {
+        let (job, now) = (job.clone(), clock::wall());
+        self.look(move |engine| next_due(engine, engine.catalog().find(&job)?, now)).flatten()
+    }
+
+    fn file_problems(&self) -> Vec<FileProblem> {
+        self.problems.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn metrics(&self) -> String {
+        self.metrics.render()
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            ready: true,
+            store_ok: self.health.is_good(),
+            stopping: false,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_ms: self.clock.uptime().as_millis() as Millis,
+        }
+    }
+
+    fn now(&self) -> Millis {
+        clock::wall()
+    }
+
+    fn events(&self) -> broadcast::Receiver<LiveEvent> {
+        self.events.subscribe()
+    }
+}
+
+fn next_due(engine: &Engine, job: JobId, after: Millis) -> Option<Millis> {
+    if engine.planner().is_paused(job) {
+        return None;
+    }
+    engine.planner().fleet().schedules(job.0).filter_map(|schedule| schedule.next(after)).min()
+}
+
+/// From the index where it knows, from the schedules themselves beyond.
+fn upcoming(
+    engine: &Engine,
+    from: Millis,
+    to: Millis,
+    job: Option<&JobName>,
+    limit: usize,
+) -> Vec<(Millis, JobName)> {
+    let planner = engine.planner();
+    let name = |job: u32| engine.catalog().name(JobId(job)).cloned();
+    if let Some(job) = job {
+        let Some(id) = engine.catalog().find(job) else { return Vec::new() };
+        let mut dues = Vec::new();
+        let mut after = from;
+        while let Some(due) = next_due(engine, id, after).filter(|&due| due <= to && dues.len() < limit) {
+            dues.push((due, job.clone()));
+            after = due;
+        }
+        return dues;
+    }
+    let live = |job: &u32| !planner.is_paused(JobId(*job));
+    let covered = planner.index().window();
+    let mut dues: Vec<(Millis, u32)> = Vec::new();
+    let mut start = from.saturating_add(1);
+    if covered.contains(start) {
+        let end = (to.saturating_add(1)).min(covered.to());
+        dues.extend(planner.index().query(start, end).iter().filter(|(_, job)| live(job)).take(limit));
+        start = end;
+    }
+    // Beyond the index in growing steps, so that a full page costs no more than it needs.
+    let mut step = 3_600_000;
+    while start <= to && dues.len() < limit {
+        let end = start.saturating_add(step).min(to.saturating_add(1));
+        let mut more = Vec::new();
+        planner.fleet().dues_between(start, end, &mut more);
+        dues.extend(more.into_iter().filter(|(_, job)| live(job)));
+        start = end;
+        step *= 2;
+    }
+    dues.truncate(limit);
+    dues.into_iter().filter_map(|(due, job)| Some((due, name(job)?))).collect()
+}

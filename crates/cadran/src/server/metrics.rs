@@ -1,0 +1,145 @@
+//! What the server counts, in Prometheus' text format.
+
+use cadran_core::{Millis, Now, Order, RunStatus, SkipReason, Trigger};
+use cadran_engine::{Effects, Engine};
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+/// Buckets of lateness and lag, in seconds: from "nobody notices" to "somebody was called".
+const BUCKETS: &[f64] =
+    &[0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
+
+/// The loop's counters. Each is bumped once a turn, by as much as the turn did.
+pub struct Metrics {
+    ticks: Counter,
+    tick_lag: Histogram,
+    lateness: Histogram,
+    promised: Counter,
+    started: Counter,
+    finished: Vec<(RunStatus, Counter)>,
+    skips: Vec<(SkipReason, Counter)>,
+    stale_reports: Counter,
+    running: Gauge,
+    waiting: Gauge,
+    jobs: Gauge,
+    uncommitted: Gauge,
+    due_next_minute: Gauge,
+    last_tick: Millis,
+}
+
+impl Metrics {
+    /// Counters at zero, and the handle that renders them.
+    pub fn new() -> (Metrics, PrometheusHandle) {
+        let builder = ["cadran_tick_lag_seconds", "cadran_lateness_seconds"].iter().fold(
+            PrometheusBuilder::new(),
+            |builder, name| {
+                let matcher = Matcher::Full((*name).to_owned());
+                builder.set_buckets_for_metric(matcher, BUCKETS).unwrap_or_else(|_| PrometheusBuilder::new())
+            },
+        );
+        let recorder = builder.build_recorder();
+        let handle = recorder.handle();
+        let meta = Metadata::new(module_path!(), Level::INFO, None);
+        let counter = |name: &'static str, help: &'static str| {
+            recorder.describe_counter(name.into(), None, help.into());
+            recorder.register_counter(&Key::from_name(name), &meta)
+        };
+        let labelled = |name: &'static str, label: &'static str, word: &'static str| {
+            recorder.register_counter(&Key::from_parts(name, vec![Label::new(label, word)]), &meta)
+        };
+        let gauge = |name: &'static str, help: &'static str| {
+            recorder.describe_gauge(name.into(), None, help.into());
+            recorder.register_gauge(&Key::from_name(name), &meta)
+        };
+        let histogram = |name: &'static str, help: &'static str| {
+            recorder.describe_histogram(name.into(), None, help.into());
+            recorder.register_histogram(&Key::from_name(name), &meta)
+        };
+        recorder.describe_counter(
+            "cadran_runs_finished_total".into(),
+            None,
+            "Runs that ended, by status.".into(),
+        );
+        recorder.describe_counter(
+            "cadran_dues_skipped_total".into(),
+            None,
+            "Dues that did not become started runs, by reason.".into(),
+        );
+        let metrics = Metrics {
+            ticks: counter("cadran_ticks_total", "Ticks planned."),
+            tick_lag: histogram("cadran_tick_lag_seconds", "How late a tick was planned."),
+            lateness: histogram("cadran_lateness_seconds", "From the due to the order, for scheduled runs."),
+            promised: counter("cadran_runs_promised_total", "Runs promised."),
+            started: counter("cadran_runs_started_total", "Runs whose first order went out."),
+            finished: RunStatus::WORDS
+                .iter()
+                .filter(|(status, _)| status.is_ended())
+                .map(|&(status, word)| (status, labelled("cadran_runs_finished_total", "status", word)))
+                .collect(),
+            skips: SkipReason::WORDS
+                .iter()
+                .map(|&(reason, word)| (reason, labelled("cadran_dues_skipped_total", "reason", word)))
+                .collect(),
+            stale_reports: counter("cadran_stale_reports_total", "Reports of attempts that were over."),
+            running: gauge("cadran_runs_running", "Runs that hold a slot."),
+            waiting: gauge("cadran_runs_waiting", "Runs that wait for their turn."),
+            jobs: gauge("cadran_jobs", "Jobs in force."),
+            uncommitted: gauge("cadran_batches_uncommitted", "Batches on their way to the store."),
+            due_next_minute: gauge(
+                "cadran_runs_expected_next_minute",
+                "Dues in the next minute, by the index.",
+            ),
+            last_tick: Millis::MIN,
+        };
+        (metrics, handle)
+    }
+
+    /// Counts one turn of the loop.
+    pub(crate) fn turn(&mut self, engine: &Engine, effects: &Effects, planned: Option<Millis>, now: Now) {
+        let second = now.wall.div_euclid(1_000);
+        if second != self.last_tick {
+            self.last_tick = second;
+            self.ticks.increment(1);
+            if let Some(at) = planned.filter(|&at| at > Millis::MIN && at <= now.wall) {
+                self.tick_lag.record((now.wall - at) as f64 / 1_000.0);
+            }
+            let (running, waiting) = engine.active_and_waiting();
+            self.running.set(running as f64);
+            self.waiting.set(waiting as f64);
+            self.uncommitted.set(engine.uncommitted() as f64);
+            let index = engine.planner().index();
+            self.due_next_minute.set(index.query(now.wall, now.wall + 60_000).len() as f64);
+        }
+        if effects.jobs_changed {
+            self.jobs.set(engine.catalog().len() as f64);
+        }
+        self.promised.increment(effects.batch.promised.len() as u64);
+        for order in &effects.orders {
+            let Order::Start(start) = order else { continue };
+            if start.attempt == 1 && start.step.0 == 0 {
+                self.started.increment(1);
+                if matches!(start.context.trigger, Trigger::Schedule) {
+                    self.lateness.record((now.wall - start.context.due).max(0) as f64 / 1_000.0);
+                }
+            }
+        }
+        for change in effects.changes.iter().filter(|change| change.status.is_ended()) {
+            if let Some((_, counter)) = self.finished.iter().find(|(status, _)| *status == change.status) {
+                counter.increment(1);
+            }
+            if let Some(reason) = change.skip {
+                self.skip(reason, 1);
+            }
+        }
+        for skip in &effects.batch.skips {
+            self.skip(skip.reason, skip.count);
+        }
+        self.stale_reports.increment(effects.stale_reports);
+    }
+
+    fn skip(&self, reason: SkipReason, count: u64) {
+        if let Some((_, counter)) = self.skips.iter().find(|(known, _)| *known == reason) {
+            counter.increment(count);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! From rows back to jobs and runs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cadran_core::{Found, Job, JobId, JobName, Refusal, RunId};
+use cadran_engine::{Event, Restored, RestoredJob, RestoredRun, Token};
+use cadran_spec::Decoder;
+use cadran_store::{Loaded, Store, StoreError};
+use tokio::runtime::Handle;
+
+use super::Line;
+use super::turn::{Mail, Recall};
+
+/// A job file as it was when it was last read: its path, its mark, and the job it held.
+pub type KnownFile = (Arc<str>, Arc<str>, JobName);
+
+/// Reads the whole record for the engine. A definition that cannot be read is left out and said: one bad row does not
+/// keep a server from starting.
+pub async fn restore(store: &Store, found: Vec<Found>) -> Result<(Restored, Vec<KnownFile>), StoreError> {
+    let Loaded { jobs, open, last_id } = store.load().await?;
+    let mut decoder = Decoder::default();
+    let mut current: HashMap<JobId, (JobName, u32)> = HashMap::new();
+    let wanted: std::collections::HashSet<JobId> = open.iter().map(|record| record.promise.job).collect();
+    let mut restored = Restored { found, last_id, ..Restored::default() };
+    restored.jobs.reserve_exact(jobs.len());
+    let mut successes_of = Vec::new();
+    let mut files = Vec::new();
+    for record in jobs {
+        if record.removed_at.is_none() && !record.put.source.is_empty() {
+            files.push((record.put.source, record.put.source_mark, record.put.name.clone()));
+        }
+        let (id, name, revision) = (record.put.job, record.put.name, record.put.revision);
+        if wanted.contains(&id) {
+            current.insert(id, (name.clone(), revision));
+        }
+        match decoder.decode(name.clone(), &record.put.definition) {
+            Ok(job) => {
+                if job.policy.skip_if_successful {
+                    successes_of.push(id);
+                }
+                restored.jobs.push(RestoredJob {
+                    id,
+                    job,
+                    revision,
+                    removed_at: record.removed_at,
+                    state: record.state,
+                });
+            }
+            Err(error) => tracing::error!(job = %name, %error, "the stored definition cannot be read"),
+        }
+    }
+    restored.successes = store.last_successes(&successes_of).await?;
+    for record in open {
+        let job = match current.get(&record.promise.job) {
+            Some((name, revision)) if *revision != record.promise.revision => {
+                older(store, &mut decoder, record.promise.job, name, record.promise.revision).await?
+            }
+            _ => None,
+        };
+        restored.runs.push(RestoredRun { record, job });
+    }
+    Ok((restored, files))
+}
+
+async fn older(
+    store: &Store,
+    decoder: &mut Decoder,
+    job: JobId,
+    name: &JobName,
+    revision: u32,
+) -> Result<Option<Job>, StoreError> {
+    let definition = store.definition(job, revision).await?;
+    Ok(definition.and_then(|text| decoder.decode(name.clone(), &text).ok()))
+}
+
+/// Reads an ended run back when a retry asks for it.
+pub fn recaller(store: Store, line: Line, runtime: Handle) -> Recall {
+    Arc::new(move |token: Token, run: RunId| {
+        let (store, line) = (store.clone(), line.clone());
+        runtime.spawn(async move {
+            let mail = match recall(&store, run).await {
+                Ok(Some(restored)) => Mail::Event(Event::Recalled(token, Box::new(restored))),
+                Ok(None) => Mail::Refused(token, Refusal::NoSuchRun(run)),
+                Err(error) => {
+                    tracing::error!(%run, %error, "could not read the run back");
+                    Mail::Refused(
+                        token,
+                        Refusal::Busy("the store cannot be read at the moment; try again later"),
+                    )
+                }
+            };
+            line.inbox.put(mail);
+        });
+    })
+}
+
+async fn recall(store: &Store, run: RunId) -> Result<Option<RestoredRun>, StoreError> {
+    let Some(view) = store.run(run).await? else { return Ok(None) };
+    let promise = &view.record.promise;
+    let job = older(store, &mut Decoder::default(), promise.job, &view.job_name, promise.revision).await?;
+    Ok(Some(RestoredRun { record: view.record, job }))
+}
