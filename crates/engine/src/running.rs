@@ -224,7 +224,9 @@ impl Engine {
         self.out.batch.runs.push(update);
         self.note(run, job, status, skip);
         if began {
-            self.out.orders.push(Order::Close { run });
+            // The executor's journal stands in for the record until the end is durable: closed sooner, a crash would
+            // find neither, and the run would start over under an attempt that was used already.
+            self.hold_order(Order::Close { run });
         }
         if status == RunStatus::Succeeded && live.policy.skip_if_successful {
             let newest = self.successes.entry(job).or_insert(live.context.due);

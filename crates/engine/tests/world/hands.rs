@@ -1,0 +1,149 @@
+//! The executor of the world: takes orders, ends attempts when the script says, and keeps a journal that outlives
+//! the server.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cadran_core::{
+    Found, Millis, Now, Order, Outcome, Overlap, Report, ReportKind, RunId, RunStatus, Start, StepNo,
+};
+
+use super::record::Record;
+
+/// How long attempts of a job take, and how they end.
+#[derive(Clone, Debug, Default)]
+pub struct Manner {
+    /// `None` goes on until told to stop or to finish.
+    pub takes_ms: Option<Millis>,
+    /// Exit codes of the attempts to come, first to last; then 0.
+    pub exits: Vec<i32>,
+    /// Goes on although it is told to stop.
+    pub deaf: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub job: String,
+    pub due: Millis,
+    pub started: Now,
+    pub ends_at_mono: Option<Millis>,
+    pub exit: i32,
+    pub stop_asked: bool,
+    pub deaf: bool,
+    pub alive: bool,
+    pub ended: Option<(Millis, Outcome)>,
+}
+
+type Key = (RunId, StepNo, u32);
+
+/// Every attempt, by run, step and number.
+#[derive(Default)]
+pub struct Hands {
+    pub manners: BTreeMap<String, Manner>,
+    /// What is kept until a run is closed.
+    pub journal: BTreeMap<Key, Attempt>,
+    /// Every attempt ever started: none may start twice.
+    pub ledger: BTreeSet<Key>,
+    /// (due, job, start by the wall clock, run, step, attempt), in the order of the starts.
+    pub starts: Vec<(Millis, String, Millis, Key)>,
+    reports: Vec<Report>,
+}
+
+impl Hands {
+    pub fn take(&mut self, order: Order, now: Now, record: &Record, overlap: impl Fn(&Start) -> Overlap) {
+        match order {
+            Order::Start(start) => {
+                let overlap = overlap(&start);
+                self.start(&start, now, record, overlap);
+            }
+            Order::Stop { run, step, attempt } => {
+                if let Some(on) = self.journal.get_mut(&(run, step, attempt)).filter(|on| on.alive) {
+                    on.stop_asked = true;
+                    if !on.deaf {
+                        on.ends_at_mono = Some(now.mono);
+                    }
+                }
+            }
+            Order::Close { run } => {
+                let row = record.runs.get(&run).map(|row| row.state.status);
+                assert!(row.is_some_and(RunStatus::is_ended), "run {run} closed while its row says {row:?}");
+                self.journal.retain(|(of, ..), _| *of != run);
+            }
+        }
+    }
+
+    fn start(&mut self, start: &Start, now: Now, record: &Record, overlap: Overlap) {
+        let key = (start.run, start.step, start.attempt);
+        let job = start.context.job_name.to_string();
+        let row = record.runs.get(&start.run).unwrap_or_else(|| panic!("run {} has no row", start.run));
+        assert!(!row.state.status.is_ended(), "run {} started while its row says it is over", start.run);
+        assert!(self.ledger.insert(key), "attempt {key:?} of {job} was started twice");
+        for (&(run, step, _), on) in self.journal.iter().filter(|(_, on)| on.alive) {
+            let same = (run, step) == (start.run, start.step);
+            assert!(!same, "two attempts of step {step:?} of run {run} of {job} at once");
+            let other = run != start.run && on.job == job && overlap != Overlap::Allow;
+            assert!(!other, "runs {run} and {} of {job} at once under {overlap:?}", start.run);
+        }
+        let manner = self.manners.entry(job.clone()).or_insert(Manner { takes_ms: Some(0), ..Manner::default() });
+        let exit = if manner.exits.is_empty() { 0 } else { manner.exits.remove(0) };
+        let attempt = Attempt {
+            job: job.clone(),
+            due: start.context.due,
+            started: now,
+            ends_at_mono: manner.takes_ms.map(|takes| now.mono + takes),
+            exit,
+            stop_asked: false,
+            deaf: manner.deaf,
+            alive: true,
+            ended: None,
+        };
+        self.journal.insert(key, attempt);
+        self.starts.push((start.context.due, job, now.wall, key));
+        self.report(key, now.wall, ReportKind::Started);
+    }
+
+    fn report(&mut self, (run, step, attempt): Key, at: Millis, kind: ReportKind) {
+        self.reports.push(Report { run, step, attempt, at, kind });
+    }
+
+    /// When the next attempt ends, by the monotonic clock.
+    pub fn next_end(&self) -> Option<Millis> {
+        self.journal.values().filter(|on| on.alive).filter_map(|on| on.ends_at_mono).min()
+    }
+
+    /// What has happened by now.
+    pub fn reports(&mut self, now: Now) -> Vec<Report> {
+        let over: Vec<Key> = self
+            .journal
+            .iter()
+            .filter(|(_, on)| on.alive && on.ends_at_mono.is_some_and(|at| at <= now.mono))
+            .map(|(&key, _)| key)
+            .collect();
+        for key in over {
+            let on = self.journal.get_mut(&key).unwrap();
+            on.alive = false;
+            let outcome = if on.stop_asked { Outcome::Stopped } else { Outcome::Exited(on.exit) };
+            on.ended = Some((now.wall, outcome.clone()));
+            self.report(key, now.wall, ReportKind::Ended { outcome, output: None });
+        }
+        std::mem::take(&mut self.reports)
+    }
+
+    /// Attempts of a job that go on end now.
+    pub fn finish(&mut self, job: &str, now: Now) {
+        for on in self.journal.values_mut().filter(|on| on.alive && on.job == job) {
+            on.ends_at_mono = Some(now.mono);
+        }
+    }
+
+    /// The server died, and its processes with it: what the journal says of attempts of its former life.
+    pub fn die(&mut self) -> Vec<Found> {
+        self.reports.clear();
+        let mut found = Vec::new();
+        for (&(run, step, attempt), on) in &mut self.journal {
+            on.alive = false;
+            let (started_at, ended) = (on.started.wall, on.ended.clone());
+            found.push(Found { run, step, attempt, started_at, ended, output: None });
+        }
+        found
+    }
+}
