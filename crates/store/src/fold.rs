@@ -4,7 +4,7 @@
 //! run are found, and an update of a run that is promised in the same batch joins its promise, so that such a run
 //! costs one row instead of two. Every backend writes from this, hence they agree.
 
-use cadran_core::{Batch, JobId, JobPut, JobState, Promise, RunId, RunUpdate, StepRecord};
+use cadran_core::{Batch, JobId, JobPut, JobState, Promise, RunId, RunUpdate, Skip, StepRecord};
 use rustc_hash::FxHashMap;
 
 use crate::StoreError;
@@ -23,6 +23,8 @@ pub(crate) struct Folded<'a> {
     pub(crate) promised: Vec<(&'a Promise, Option<Change<'a>>)>,
     /// What became of runs promised before.
     pub(crate) changes: Vec<Change<'a>>,
+    /// The last skip of each stretch.
+    pub(crate) skips: Vec<&'a Skip>,
 }
 
 /// The last update of a run, with the last steps that any of its updates carried.
@@ -44,6 +46,7 @@ impl<'a> Folded<'a> {
             join_promises(&batch.promised, &mut changes)
         };
         folded.changes = changes;
+        folded.fold_skips(&batch.skips);
         Ok(folded)
     }
 
@@ -79,6 +82,20 @@ impl<'a> Folded<'a> {
             });
         }
         Ok(())
+    }
+
+    fn fold_skips(&mut self, skips: &'a [Skip]) {
+        let mut at: FxHashMap<RunId, usize> = FxHashMap::default();
+        at.reserve(skips.len());
+        for skip in skips {
+            let next = self.skips.len();
+            let slot = *at.entry(skip.id).or_insert(next);
+            if slot == next {
+                self.skips.push(skip);
+            } else {
+                self.skips[slot] = skip;
+            }
+        }
     }
 
     fn fold_states(&mut self, states: &'a [JobState]) {

@@ -29,6 +29,7 @@ mod code;
 mod error;
 mod fold;
 mod memory;
+mod postgres;
 mod prune;
 mod query;
 mod read;

@@ -79,8 +79,8 @@ impl Memory {
         for change in &folded.changes {
             record.change(change);
         }
-        for skip in &batch.skips {
-            record.skips.insert(skip.id, *skip);
+        for skip in &folded.skips {
+            record.skips.insert(skip.id, **skip);
         }
         Ok(Committed { refused })
     }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use cadran_core::{Batch, JobId, JobName, Millis, RunId};
 
 use crate::memory::Memory;
+use crate::postgres::Postgres;
 use crate::query::{
     Committed, Counts, JobQuery, JobView, Loaded, RunQuery, RunView, SkipQuery, SkipView,
 };
@@ -19,6 +20,7 @@ pub struct Store {
 enum Backend {
     Memory(Arc<Memory>),
     Sqlite(Arc<Sqlite>),
+    Postgres(Arc<Postgres>),
 }
 
 /// A call on memory, or the same call on whichever database it is.
@@ -27,6 +29,7 @@ macro_rules! each {
         match &$self.backend {
             Backend::Memory($memory) => $plain,
             Backend::Sqlite($database) => $call.await,
+            Backend::Postgres($database) => $call.await,
         }
     };
 }
@@ -45,6 +48,7 @@ impl Store {
                 }
                 Backend::Sqlite(Arc::new(Sqlite::open(path).await?))
             }
+            "postgres" | "postgresql" => Backend::Postgres(Arc::new(Postgres::open(url).await?)),
             // The text behind the scheme may hold a password, and a text without a known scheme may be one.
             _ => return Err(StoreError::Url("it starts with no known scheme".into())),
         };

@@ -87,7 +87,7 @@ impl Sqlite {
             })
             .await?;
         let refused = write_runs(connection, folded).await?;
-        SKIP.write(connection, &batch.skips, |skip, row| {
+        SKIP.write(connection, &folded.skips, |skip, row| {
             row.push(run_code(skip.id));
             row.push(i64::from(skip.job.0));
             row.push(skip.first_due);
@@ -107,9 +107,8 @@ async fn write_jobs(
     batch: &Batch,
     folded: &Folded<'_>,
 ) -> Result<(), sqlx::Error> {
-    let replacing: Vec<_> = folded.jobs.iter().filter(|put| put.revision > 1).collect();
-    if !replacing.is_empty() {
-        let pairs: Vec<String> = replacing.iter().map(|put| format!("[{},{}]", put.job, put.revision)).collect();
+    if !folded.jobs.is_empty() {
+        let pairs: Vec<String> = folded.jobs.iter().map(|put| format!("[{},{}]", put.job, put.revision)).collect();
         sqlx::query(KEEP_DEFINITIONS).bind(format!("[{}]", pairs.join(","))).execute(&mut *connection).await?;
     }
     DEFINE
