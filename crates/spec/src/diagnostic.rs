@@ -202,7 +202,7 @@ impl fmt::Display for Diagnostic {
 fn underline(line: &str, start: usize, len: usize) -> (String, usize, usize) {
     let chars: Vec<char> =
         line.trim_end_matches(['\r', '\n']).chars().take(start + SHOWN_CHARS_MAX + 1).collect();
-    let from = if start > SHOWN_CHARS_MAX / 2 { start - SHOWN_CHARS_MAX / 2 } else { 0 };
+    let from = start.saturating_sub(SHOWN_CHARS_MAX / 2);
     let to = chars.len().min(from + SHOWN_CHARS_MAX);
     let mut shown = String::new();
     let (mut before, mut marked, mut width) = (0, 0, 0);

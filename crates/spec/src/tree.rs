@@ -3,11 +3,11 @@
 //! Anchors, aliases and `<<` merges are resolved here, within a budget; nothing above this file knows of them.
 //! Scalars stay text: `no` is the text `no`, and whoever reads a field decides what it must be.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span as EventSpan, Tag};
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 
 use crate::diagnostic::{Code, Diagnostic, Severity, printable};
 
@@ -86,8 +86,16 @@ impl Node {
     }
 }
 
+/// A document whose top is a map.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) root: Node,
+    /// Keys that are there twice; the first of each is in the tree.
+    pub(crate) twice: Vec<Diagnostic>,
+}
+
 /// Reads one document whose top is a map.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Node, Diagnostic> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Tree, Diagnostic> {
     if bytes.len() > FILE_BYTES_MAX {
         return Err(Diagnostic::whole_file(
             Severity::Error,
@@ -151,11 +159,15 @@ fn problem(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
 /// A collection whose end has not come yet.
 struct Open {
     node: Node,
+    /// Where it begins, in bytes.
+    start: usize,
     anchor: usize,
     /// The key that waits for its value.
     key: Option<Node>,
     /// Keys so far, so that a map of many keys is not searched again and again.
-    seen: HashSet<String, FxBuildHasher>,
+    seen: BTreeSet<String>,
+    /// The key that waits was there before: its value is dropped.
+    again: bool,
 }
 
 struct Builder<'t> {
@@ -163,16 +175,28 @@ struct Builder<'t> {
     anchors: FxHashMap<usize, Node>,
     open: Vec<Open>,
     root: Option<Node>,
+    twice: Vec<Diagnostic>,
     nodes: usize,
     bytes: usize,
 }
 
+/// Keys there twice that are reported; a hostile file must not fill memory with complaints.
+const TWICE_MAX: usize = 20;
+
 impl<'t> Builder<'t> {
     fn new(text: &'t str) -> Builder<'t> {
-        Builder { text, anchors: FxHashMap::default(), open: Vec::new(), root: None, nodes: 0, bytes: 0 }
+        Builder {
+            text,
+            anchors: FxHashMap::default(),
+            open: Vec::new(),
+            root: None,
+            twice: Vec::new(),
+            nodes: 0,
+            bytes: 0,
+        }
     }
 
-    fn build(mut self) -> Result<Node, Diagnostic> {
+    fn build(mut self) -> Result<Tree, Diagnostic> {
         let options = granit_parser::options! {
             emit_comments: false,
             // The builder's own limit speaks first, with our words.
@@ -201,20 +225,20 @@ impl<'t> Builder<'t> {
                 Event::MappingStart(_, anchor, tag) => {
                     self.begin(Kind::Map(Vec::new()), anchor, tag.as_deref(), "map", &span)?;
                 }
-                Event::SequenceEnd | Event::MappingEnd => self.end()?,
+                Event::SequenceEnd | Event::MappingEnd => self.end(&span)?,
                 Event::Alias(anchor) => self.alias(anchor, &span)?,
                 _ => {}
             }
         }
         match self.root {
-            Some(node) if matches!(node.kind, Kind::Map(_)) => Ok(node),
+            Some(root) if matches!(root.kind, Kind::Map(_)) => Ok(Tree { root, twice: self.twice }),
             Some(node) if !node.is_null() => Err(problem(
                 Code::WrongType,
                 node.span,
                 format!("a job file is a map of keys and values, not {}", node.what()),
             )
             .with_help("begin with a key, as in `run: echo hello`")),
-            _ => Err(Diagnostic::whole_file(Severity::Error, Code::Missing, "the file is empty")
+            _ => Err(problem(Code::Missing, Span { line: 1, column: 1, len: 0 }, "the file is empty")
                 .with_help("the smallest job is one line: `run: echo hello`")),
         }
     }
@@ -269,36 +293,52 @@ impl<'t> Builder<'t> {
         }
         let span = self.span(event);
         if self.open.len() >= DEPTH_MAX {
-            return Err(problem(Code::Limit, span, format!("nested deeper than {DEPTH_MAX} levels")));
+            return Err(too_deep(span));
         }
         self.spend(1, 0, span)?;
-        self.open.push(Open { node: Node { span, kind }, anchor, key: None, seen: HashSet::default() });
+        self.open.push(Open {
+            node: Node { span, kind },
+            start: event.start.byte_offset().unwrap_or_default(),
+            anchor,
+            key: None,
+            seen: BTreeSet::new(),
+            again: false,
+        });
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), Diagnostic> {
-        let Some(Open { mut node, anchor, .. }) = self.open.pop() else { return Ok(()) };
-        match &mut node.kind {
-            Kind::Map(entries) => {
-                if node.span.len <= 1
-                    && let Some((key, _)) = entries.first()
-                    && key.span.line == node.span.line
-                {
-                    // A block map has no sign of its own: it is pointed at by its first key.
-                    node.span = Span { len: key.span.column + key.span.len - node.span.column, ..node.span };
-                }
-                self.merge(entries)?;
+    fn end(&mut self, event: &EventSpan) -> Result<(), Diagnostic> {
+        let Some(Open { mut node, start, anchor, .. }) = self.open.pop() else { return Ok(()) };
+        let end = if event.end.col() > event.start.col() {
+            // The bracket that closes it.
+            Some(self.span(event))
+        } else {
+            // A block has no sign of its own: it is pointed at by its first line.
+            match &node.kind {
+                Kind::Map(entries) => entries.first().map(|(key, value)| {
+                    if value.span.line == key.span.line && value.span.len > 0 { value.span } else { key.span }
+                }),
+                Kind::List(items) => items.first().map(|item| item.span),
+                Kind::Scalar(_) => None,
             }
-            Kind::List(items) if node.span.len <= 1 => {
-                if let Some(item) = items.first()
-                    && item.span.line == node.span.line
-                {
-                    node.span.len = (item.span.column + item.span.len).saturating_sub(node.span.column);
-                }
-            }
-            _ => {}
+        };
+        if let Some(end) = end
+            && end.line == node.span.line
+        {
+            node.span.len = (end.column + end.len).saturating_sub(node.span.column).max(node.span.len);
+        } else if event.end.col() > event.start.col() {
+            node.span.len = self.rest_of_line(start);
+        }
+        if let Kind::Map(entries) = &mut node.kind {
+            self.merge(entries)?;
         }
         self.add(node, anchor)
+    }
+
+    /// Characters from a place to the end of its line.
+    fn rest_of_line(&self, start: usize) -> u32 {
+        let rest = self.text.get(start..).unwrap_or_default();
+        rest.lines().next().unwrap_or_default().trim_end().chars().count() as u32
     }
 
     fn alias(&mut self, anchor: usize, event: &EventSpan) -> Result<(), Diagnostic> {
@@ -338,30 +378,49 @@ impl<'t> Builder<'t> {
         match &mut open.node.kind {
             Kind::List(items) => items.push(node),
             Kind::Map(entries) => match open.key.take() {
+                Some(_) if std::mem::take(&mut open.again) => {}
                 Some(key) => entries.push((key, node)),
                 None => {
                     let Kind::Scalar(scalar) = &node.kind else {
                         return Err(problem(Code::Yaml, node.span, "a key is a word, not a list or a map"));
                     };
                     if !open.seen.insert(scalar.text.clone()) {
-                        let key = &scalar.text;
-                        let first = entries.iter().find(
-                            |(known, _)| matches!(&known.kind, Kind::Scalar(known) if known.text == *key),
-                        );
-                        let line = first.map_or(0, |(known, _)| known.span.line);
-                        return Err(problem(
-                            Code::DuplicateKey,
-                            node.span,
-                            format!("the key `{}` is already on line {line}", printable(key)),
-                        )
-                        .with_help("keep one of the two"));
+                        open.again = true;
+                        if self.twice.len() < TWICE_MAX {
+                            self.twice.push(twice(&scalar.text, node.span, entries));
+                        }
                     }
+                    let again = open.again;
                     open.key = Some(node);
+                    if again {
+                        let path = self.path();
+                        if let Some(last) = self.twice.last_mut() {
+                            last.path = path;
+                        }
+                    }
                 }
             },
             Kind::Scalar(_) => {}
         }
         Ok(())
+    }
+
+    /// The field that is being read.
+    fn path(&self) -> String {
+        let mut path = String::new();
+        for open in &self.open {
+            match &open.node.kind {
+                Kind::List(items) => path.push_str(&format!("[{}]", items.len())),
+                _ => {
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    let key = open.key.as_ref().and_then(text).unwrap_or_default();
+                    path.extend(key.chars().take(64));
+                }
+            }
+        }
+        path
     }
 
     /// `<<: *defaults`: the keys of the named map that this one does not have itself.
@@ -375,8 +434,7 @@ impl<'t> Builder<'t> {
             Kind::List(items) => items,
             Kind::Scalar(_) => vec![value],
         };
-        let mut known: HashSet<String, FxBuildHasher> =
-            entries.iter().filter_map(|(key, _)| text(key)).collect();
+        let mut known: BTreeSet<String> = entries.iter().filter_map(|(key, _)| text(key)).collect();
         for source in sources {
             let Kind::Map(more) = source.kind else {
                 return Err(problem(Code::Yaml, key.span, "`<<` takes a map, or a list of maps, by alias")
@@ -425,8 +483,7 @@ impl<'t> Builder<'t> {
         let len = if event.start.line() == event.end.line() {
             event.end.col().saturating_sub(event.start.col())
         } else {
-            let rest = event.start.byte_offset().and_then(|at| self.text.get(at..)).unwrap_or_default();
-            rest.lines().next().unwrap_or_default().trim_end().chars().count()
+            self.rest_of_line(event.start.byte_offset().unwrap_or_default()) as usize
         };
         Span { line: event.start.line() as u32, column: event.start.col() as u32 + 1, len: len as u32 }
     }
@@ -435,6 +492,10 @@ impl<'t> Builder<'t> {
     fn syntax(&self, error: &ScanError) -> Diagnostic {
         let mark = error.marker();
         let span = Span { line: mark.line() as u32, column: mark.col() as u32 + 1, len: 1 };
+        if *error.kind() == ErrorKind::RecursionLimitExceeded {
+            // The parser looks ahead of the builder, so its limit may come first.
+            return too_deep(span);
+        }
         let line = self.text.lines().nth(mark.line().saturating_sub(1)).unwrap_or_default();
         let value = line.trim_start().trim_start_matches("- ");
         let value = value.split_once(": ").map_or(value, |(_, value)| value).trim_start();
@@ -448,7 +509,7 @@ impl<'t> Builder<'t> {
             ErrorKind::MappingValueNotAllowed => {
                 Some("put a value that contains `: ` in quotes, and indent the keys of one map alike")
             }
-            ErrorKind::UnclosedQuotedScalar => {
+            _ if error.info().contains("quote") => {
                 Some("close the quote, or double it (`''`) if it is part of the text")
             }
             ErrorKind::UnknownAnchor => Some("an alias `*name` needs an anchor `&name` before it"),
@@ -457,6 +518,18 @@ impl<'t> Builder<'t> {
         found.help = help.map(str::to_owned);
         found
     }
+}
+
+fn too_deep(span: Span) -> Diagnostic {
+    problem(Code::Limit, span, format!("nested deeper than {DEPTH_MAX} levels"))
+}
+
+fn twice(key: &str, span: Span, entries: &[(Node, Node)]) -> Diagnostic {
+    let is_it = |(known, _): &&(Node, Node)| matches!(&known.kind, Kind::Scalar(known) if known.text == key);
+    let line = entries.iter().find(is_it).map_or(0, |(known, _)| known.span.line);
+    let shown = printable(&key.chars().take(64).collect::<String>());
+    problem(Code::DuplicateKey, span, format!("the key `{shown}` is already on line {line}"))
+        .with_help("keep one of the two")
 }
 
 fn text(node: &Node) -> Option<String> {

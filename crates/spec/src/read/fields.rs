@@ -107,6 +107,9 @@ fn unknown(spelled: &str, snake: &str, key: &Node, shape: &Shape, findings: &mut
         );
         return;
     }
+    if findings.is_full() {
+        return findings.error(key.span, Code::UnknownKey, "unknown key");
+    }
     let names =
         shape.keys.iter().flat_map(|known| std::iter::once(known.name).chain(known.also.iter().copied()));
     let help = match nearest(snake, names) {

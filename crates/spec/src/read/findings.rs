@@ -15,6 +15,11 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
+    /// Begins with what was wrong before the fields were read.
+    pub(crate) fn with(errors: Vec<Diagnostic>) -> Findings {
+        Findings { errors: errors.len(), list: errors }
+    }
+
     pub(crate) fn error(&mut self, span: Span, code: Code, message: impl Into<String>) {
         self.add(Severity::Error, span, code, message.into(), None);
     }
@@ -56,6 +61,11 @@ impl Findings {
         }
     }
 
+    /// Whether more would not be shown: then it is not worth looking for advice.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= KEPT_MAX
+    }
+
     pub(crate) fn has_errors(&self) -> bool {
         self.errors > 0
     }
@@ -76,8 +86,9 @@ impl Findings {
                 Diagnostic { line, column: 1, ..base(Severity::Error, Code::Limit, message) };
         }
         for found in &mut self.list {
-            if found.line > 0 {
-                found.path = path_of(root, found.line, found.column);
+            if found.line > 0 && found.path.is_empty() {
+                let span = Span { line: found.line, column: found.column, len: found.len };
+                found.path = path_of(root, span);
             }
         }
         self.list
@@ -88,26 +99,31 @@ fn base(severity: Severity, code: Code, message: String) -> Diagnostic {
     Diagnostic::whole_file(severity, code, message)
 }
 
-/// The field at a place of the file: the innermost one whose key or value stands there.
-fn path_of(root: &Node, line: u32, column: u32) -> String {
-    let mut best = String::new();
+/// The field at a place of the file: the one whose key or value is exactly there, else the innermost around it.
+fn path_of(root: &Node, place: Span) -> String {
     let mut path = String::new();
-    walk(root, line, column, &mut path, &mut best);
-    best
+    if walk(root, &|span| span == place, &mut path) {
+        return path;
+    }
+    path.clear();
+    let around = |span: Span| {
+        span.line == place.line
+            && place.column >= span.column
+            && place.column < span.column.saturating_add(span.len)
+    };
+    if place.len > 0 && walk(root, &around, &mut path) { path } else { String::new() }
 }
 
-fn walk(node: &Node, line: u32, column: u32, path: &mut String, best: &mut String) -> bool {
-    let here = |span: Span| {
-        span.line == line
-            && (span.column..=span.column.saturating_add(span.len.saturating_sub(1))).contains(&column)
-    };
+/// Leaves in `path` the way to the first node whose span, or whose key's span, is the one looked for; the inner ones are
+/// asked first.
+fn walk(node: &Node, is_it: &dyn Fn(Span) -> bool, path: &mut String) -> bool {
     let len = path.len();
     match &node.kind {
         Kind::Scalar(_) => {}
         Kind::List(items) => {
             for (at, item) in items.iter().enumerate() {
                 path.push_str(&format!("[{at}]"));
-                if walk(item, line, column, path, best) {
+                if walk(item, is_it, path) {
                     return true;
                 }
                 path.truncate(len);
@@ -121,20 +137,12 @@ fn walk(node: &Node, line: u32, column: u32, path: &mut String, best: &mut Strin
                     }
                     path.extend(key.text.chars().take(64));
                 }
-                if here(key.span) {
-                    best.clone_from(path);
-                    return true;
-                }
-                if walk(value, line, column, path, best) {
+                if is_it(key.span) || walk(value, is_it, path) {
                     return true;
                 }
                 path.truncate(len);
             }
         }
     }
-    if here(node.span) {
-        best.clone_from(path);
-        return true;
-    }
-    false
+    is_it(node.span)
 }

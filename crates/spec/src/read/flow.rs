@@ -1,7 +1,8 @@
 //! The steps of a job as a whole: names, `depends`, chains and circles.
 
+use std::collections::BTreeMap;
+
 use cadran_core::{Body, Step, StepNo};
-use rustc_hash::FxHashMap;
 
 use super::findings::Findings;
 use super::scalar::short;
@@ -35,7 +36,7 @@ pub(crate) fn resolve(
             draft.step.name = format!("step_{}", at + 1);
         }
     }
-    let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, draft) in drafts.iter().enumerate() {
         if let Some(first) = numbers.insert(&draft.step.name, at) {
             numbers.insert(&draft.step.name, first);
@@ -64,7 +65,7 @@ fn numbers_of(
     at: usize,
     draft: &Draft,
     order: Order,
-    numbers: &FxHashMap<&str, usize>,
+    numbers: &BTreeMap<&str, usize>,
     findings: &mut Findings,
 ) -> Vec<StepNo> {
     if order == Order::Chain {
@@ -86,27 +87,30 @@ fn numbers_of(
                     found.push(number);
                 }
             }
-            None => {
-                // In the order of the file, so that the same file always gives the same advice.
-                let mut names: Vec<(&str, usize)> = numbers.iter().map(|(name, at)| (*name, *at)).collect();
-                names.sort_by_key(|(_, at)| *at);
-                let help = match nearest(name, names.iter().map(|(name, _)| *name)) {
-                    Some(meant) => format!("did you mean `{meant}`?"),
-                    None => format!(
-                        "the steps are {}",
-                        names.iter().take(10).map(|(name, _)| short(name)).collect::<Vec<_>>().join(", ")
-                    ),
-                };
-                findings.error_help(
-                    *span,
-                    Code::Depends,
-                    format!("there is no step `{}`", short(name)),
-                    help,
-                );
-            }
+            None => unknown(name, *span, numbers, findings),
         }
     }
     found
+}
+
+fn unknown(name: &str, span: Span, numbers: &BTreeMap<&str, usize>, findings: &mut Findings) {
+    /// Names that are compared with the one that was meant.
+    const COMPARED_MAX: usize = 500;
+    if findings.is_full() {
+        return findings.error(span, Code::Depends, "there is no such step");
+    }
+    // In the order of the file, so that the same file always gives the same advice.
+    let mut names: Vec<(usize, &str)> = numbers.iter().map(|(name, at)| (*at, *name)).collect();
+    names.sort_unstable();
+    names.truncate(COMPARED_MAX);
+    let help = match nearest(name, names.iter().map(|(_, name)| *name)) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => {
+            let shown: Vec<String> = names.iter().take(10).map(|(_, name)| short(name)).collect();
+            format!("the steps are {}", shown.join(", "))
+        }
+    };
+    findings.error_help(span, Code::Depends, format!("there is no step `{}`", short(name)), help);
 }
 
 /// Reports one circle, if there is one: steps that wait for one another would wait for ever.

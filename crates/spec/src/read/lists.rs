@@ -112,12 +112,12 @@ pub(crate) fn params(field: Field<'_>, findings: &mut Findings) -> Vec<Param> {
         }
         Kind::Map(entries) => param_map(field, entries, &mut params, findings),
     }
+    at_most(PARAMS_MAX, &mut params, field, findings);
     let names: Vec<&String> = params.iter().filter_map(|param| param.name.as_ref()).collect();
     if let Some(twice) = (1..names.len()).find(|&at| names[..at].contains(&names[at])) {
         let message = format!("the parameter `{}` is there twice", names[twice]);
         findings.error(field.key.span, Code::DuplicateKey, message);
     }
-    at_most(PARAMS_MAX, &mut params, field, findings);
     params
 }
 

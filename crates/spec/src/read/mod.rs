@@ -15,7 +15,7 @@ use cadran_core::{Job, Zone};
 
 use crate::diagnostic::Diagnostic;
 use crate::stored::{Memo, ScheduleText, encode_parts};
-use crate::tree;
+use crate::tree::{self, Tree};
 use findings::Findings;
 
 /// Steps of one run at once, for a file that does not say.
@@ -70,8 +70,8 @@ impl Reader {
     /// Takes time and memory in proportion to the text, at most [`FILE_BYTES_MAX`](crate::FILE_BYTES_MAX) of it.
     /// The error is never empty, in the order of the file, and holds 20 diagnostics at most.
     pub fn read(&mut self, text: &[u8], file_stem: &str) -> Result<Parsed, Vec<Diagnostic>> {
-        let root = tree::parse(text).map_err(|found| vec![found])?;
-        let mut findings = Findings::default();
+        let Tree { root, twice } = tree::parse(text).map_err(|found| vec![found])?;
+        let mut findings = Findings::with(twice);
         let draft = job::read(&root, file_stem, &self.options, &mut findings);
         let draft = match draft {
             Some(draft) if !findings.has_errors() => draft,

@@ -146,6 +146,10 @@ pub(crate) fn word<T: Copy>(
     if let Some((_, found)) = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(value)) {
         return Some(*found);
     }
+    if findings.is_full() {
+        findings.error(node.span, Code::BadValue, "not one of the words");
+        return None;
+    }
     let help = match nearest(value, words.iter().map(|(word, _)| *word)) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => format!("allowed are {}", words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ")),

@@ -29,6 +29,7 @@ pub(crate) struct Schedules {
     pub(crate) texts: Vec<ScheduleText>,
     pub(crate) entries: Vec<ScheduleEntry>,
     spans: Vec<Span>,
+    tried: usize,
 }
 
 const ACTIONS: Shape = Shape {
@@ -97,7 +98,8 @@ impl Schedules {
         findings: &mut Findings,
     ) {
         for item in one_or_many(node) {
-            if self.entries.len() >= SCHEDULES_MAX {
+            self.tried += 1;
+            if self.tried > SCHEDULES_MAX {
                 findings.error(
                     item.span,
                     Code::Limit,
