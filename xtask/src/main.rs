@@ -1,2 +1,80 @@
-//! Repository chores.
-fn main() {}
+//! Repository chores: one command for each thing that is done around the code.
+//!
+//! `cargo xtask test` is the test command of the README; the others are its parts and what stands beside it. Built in
+//! seconds, because it is built first: no dependency but a JSON reader for `cargo metadata`.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod check;
+mod database;
+mod files;
+mod layers;
+mod licences;
+mod packages;
+mod program;
+mod readme;
+mod test;
+mod texts;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Usage: cargo xtask COMMAND
+
+  test [--quick] [-- FILTER…]   All tests: formatting, lints, tests of the workspace with PostgreSQL, doc tests,
+                                repository checks, README commands. --quick goes without the database.
+                                With filters only the tests whose names contain one of them run.
+  check                         Repository checks: layers, licences, paths, files
+  readme                        Run the README's command blocks that are marked for it
+  bench [NAME…] [--quick]       Benchmarks of the workspace, all or those named (by benchmark or package)
+
+Exit codes: 0 all well, 1 something failed, 2 the command line was not understood.
+";
+
+/// What the command line asks for did not go well.
+pub(crate) enum Trouble {
+    /// A check, test or program failed; the reason was printed or is here.
+    Failed(String),
+    /// The command line was not understood.
+    Usage(String),
+}
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    if let Err(error) = std::env::set_current_dir(root) {
+        eprintln!("xtask: cannot enter {}: {error}", root.display());
+        return ExitCode::FAILURE;
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let rest = arguments.get(1..).unwrap_or_default();
+    let done = match arguments.first().map(String::as_str) {
+        Some("test") => test::run(rest),
+        Some("check") => no_more(rest).and_then(|()| check::run()),
+        Some("readme") => no_more(rest).and_then(|()| readme::run()),
+        Some("bench") => bench::run(rest),
+        Some("help" | "--help" | "-h") | None => {
+            print!("{HELP}");
+            Ok(())
+        }
+        Some(other) => Err(Trouble::Usage(format!("there is no command {other}"))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Trouble::Failed(why)) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+        Err(Trouble::Usage(why)) => {
+            eprintln!("xtask: {why}\n\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn no_more(rest: &[String]) -> Result<(), Trouble> {
+    match rest.first() {
+        None => Ok(()),
+        Some(word) => Err(Trouble::Usage(format!("what is {word} for?"))),
+    }
+}

@@ -1,0 +1,101 @@
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::{env, fs};
+
+use crate::files::{self, File};
+use crate::packages::{self, Package};
+use crate::program::{is_there, program, run as run_program};
+use crate::{Trouble, layers, licences, readme, texts};
+
+/// What the checks look at.
+struct Repository {
+    files: Vec<File>,
+    packages: Vec<Package>,
+}
+
+enum Found {
+    Nothing,
+    Problems(Vec<String>),
+    /// Worth a look, not worth a failure.
+    Warnings(Vec<String>),
+    Skipped(&'static str),
+}
+
+/// Every check with what it holds.
+const CHECKS: &[(&str, fn(&Repository) -> Result<Found, String>)] = &[
+    ("dependencies point down; plan, place and flow are strangers", |at| {
+        problems(layers::directions(&at.packages))
+    }),
+    ("pure crates are built with data structures only", |at| {
+        problems(layers::pure_dependencies(&at.packages)?)
+    }),
+    ("pure crates build alone", |at| problems(layers::pure_builds(&at.packages))),
+    ("one clippy.toml", |at| problems(texts::one_clippy_toml(&at.files))),
+    ("no paths of one machine", |at| problems(texts::home_paths(&at.files, &own_places()))),
+    ("no registry host names", |at| problems(texts::registry_hosts(&at.files))),
+    ("licences are on the list", |at| problems(licences::check(&at.packages, text(at, "deny.toml"))?)),
+    (".ci/run calls the README's test command", |at| {
+        problems(texts::ci_runs_the_readme(&at.files, is_executable(".ci/run")))
+    }),
+    ("README blocks for CI are well formed", |at| problems(readme::check(text(at, "README.md")))),
+    ("cargo deny", |_| cargo_deny()),
+    ("comfortable files", |at| Ok(Found::Warnings(texts::long_files(&at.files)))),
+];
+
+/// `cargo xtask check`.
+pub(crate) fn run() -> Result<(), Trouble> {
+    let look = || Ok(Repository { files: files::all()?, packages: packages::all()? });
+    let repository = look().map_err(Trouble::Failed)?;
+    let mut failed = 0;
+    for (name, check) in CHECKS {
+        match check(&repository) {
+            Ok(Found::Nothing) => println!("ok       {name}"),
+            Ok(Found::Skipped(why)) => println!("skipped  {name}: {why}"),
+            Ok(Found::Warnings(warnings)) => {
+                println!("{}  {name}", if warnings.is_empty() { "ok     " } else { "look   " });
+                warnings.iter().for_each(|warning| println!("           {warning}"));
+            }
+            Ok(Found::Problems(problems)) => {
+                failed += 1;
+                println!("FAILED   {name}");
+                problems.iter().for_each(|problem| println!("           {problem}"));
+            }
+            Err(why) => {
+                failed += 1;
+                println!("FAILED   {name}: {why}");
+            }
+        }
+    }
+    match failed {
+        0 => Ok(()),
+        1 => Err(Trouble::Failed("1 repository check failed".into())),
+        count => Err(Trouble::Failed(format!("{count} repository checks failed"))),
+    }
+}
+
+fn problems(problems: Vec<String>) -> Result<Found, String> {
+    Ok(if problems.is_empty() { Found::Nothing } else { Found::Problems(problems) })
+}
+
+fn text<'a>(repository: &'a Repository, path: &str) -> &'a str {
+    let file = repository.files.iter().find(|file| file.path == path);
+    file.and_then(|file| file.text.as_deref()).unwrap_or_default()
+}
+
+/// Places of this machine that no file should name. A place with a single name, like `/src`, could mean anything.
+fn own_places() -> Vec<String> {
+    let home = env::var("HOME").unwrap_or_default();
+    let here = env::current_dir().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+    [home, here].into_iter().filter(|place| place.matches('/').count() >= 2).collect()
+}
+
+fn is_executable(path: &str) -> bool {
+    fs::metadata(Path::new(path)).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
+}
+
+fn cargo_deny() -> Result<Found, String> {
+    if !is_there("cargo deny --version") {
+        return Ok(Found::Skipped("cargo-deny is not installed"));
+    }
+    run_program(&mut program("cargo deny --offline check bans licenses sources")).map(|()| Found::Nothing)
+}

@@ -1,0 +1,202 @@
+use std::process::Command;
+
+use crate::database::Database;
+use crate::program::{self, Watch, is_there, program};
+use crate::{Trouble, check, readme};
+
+/// Set for everything that the README's commands start, so that the test command among them does not start itself
+/// over and over.
+pub(crate) const INSIDE_README: &str = "CADRAN_XTASK_README";
+
+/// Tests that need PostgreSQL find it by this variable. One that is set already is used as it is.
+const POSTGRES: &str = "CADRAN_TEST_POSTGRES";
+
+/// Tests that need PostgreSQL pass over themselves when this is set; without either variable they fail.
+const SKIP_POSTGRES: &str = "CADRAN_SKIP_POSTGRES";
+
+/// `cargo xtask test`.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
+    let options = parse(arguments)?;
+    if std::env::var_os(INSIDE_README).is_some() {
+        eprintln!("xtask: the tests are running already; not run again inside themselves");
+        return Ok(());
+    }
+    let mut parts = Parts::default();
+    if options.filters.is_empty() {
+        parts.play("formatting", formatting);
+        parts.play("lints", lints);
+        parts.play("tests", || tests(&options));
+        parts.play("doc tests", doc_tests);
+        parts.play("checks", || passed(check::run()));
+        parts.play("README", || passed(readme::run()));
+    } else {
+        parts.play("tests", || tests(&options));
+    }
+    let (line, well) = parts.summary();
+    println!("\n{line}");
+    if well { Ok(()) } else { Err(Trouble::Failed("not everything passed; see above".into())) }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    quick: bool,
+    filters: Vec<String>,
+}
+
+fn parse(arguments: &[String]) -> Result<Options, Trouble> {
+    let mut options = Options::default();
+    let mut rest = arguments.iter();
+    while let Some(word) = rest.next() {
+        match word.as_str() {
+            "--quick" => options.quick = true,
+            "--" => options.filters = rest.by_ref().cloned().collect(),
+            other => {
+                let why =
+                    format!("test: what is {other} for? A filter stands behind --, as in: test -- {other}");
+                return Err(Trouble::Usage(why));
+            }
+        }
+    }
+    Ok(options)
+}
+
+/// How one part of the tests went.
+enum Played {
+    Passed,
+    /// A tool for it is not installed.
+    Skipped(&'static str),
+    Failed(String),
+}
+
+#[derive(Default)]
+struct Parts {
+    played: Vec<(&'static str, Played)>,
+}
+
+impl Parts {
+    /// Plays one part, whatever became of those before: one look shows everything that is wrong.
+    fn play(&mut self, name: &'static str, part: impl FnOnce() -> Result<Played, String>) {
+        println!("\n== {name}");
+        let watch = Watch::start();
+        let played = part().unwrap_or_else(Played::Failed);
+        let secs = watch.elapsed().as_secs_f64();
+        match &played {
+            Played::Passed => println!("== {name}: passed in {secs:.1} s"),
+            Played::Skipped(why) => println!("== {name}: skipped, {why}"),
+            Played::Failed(why) => println!("== {name}: FAILED in {secs:.1} s: {why}"),
+        }
+        self.played.push((name, played));
+    }
+
+    /// The last line, and whether nothing failed.
+    fn summary(&self) -> (String, bool) {
+        let names = |wanted: fn(&Played) -> bool| {
+            let names: Vec<&str> =
+                self.played.iter().filter(|(_, played)| wanted(played)).map(|(name, _)| *name).collect();
+            names.join(", ")
+        };
+        let failed = names(|played| matches!(played, Played::Failed(_)));
+        let skipped = names(|played| matches!(played, Played::Skipped(_)));
+        let mut line = format!("passed: {}", names(|played| matches!(played, Played::Passed)));
+        if !skipped.is_empty() {
+            line += &format!("; skipped: {skipped}");
+        }
+        line += &format!("; failed: {}", if failed.is_empty() { "none" } else { &failed });
+        (line, failed.is_empty())
+    }
+}
+
+fn passed(done: Result<(), Trouble>) -> Result<Played, String> {
+    match done {
+        Ok(()) => Ok(Played::Passed),
+        Err(Trouble::Failed(why) | Trouble::Usage(why)) => Err(why),
+    }
+}
+
+fn formatting() -> Result<Played, String> {
+    if !is_there("cargo fmt --version") {
+        return Ok(Played::Skipped("rustfmt is not installed"));
+    }
+    program::run(&mut program("cargo fmt --all --check")).map(|()| Played::Passed)
+}
+
+fn lints() -> Result<Played, String> {
+    if !is_there("cargo clippy --version") {
+        return Ok(Played::Skipped("clippy is not installed"));
+    }
+    let mut clippy = program("cargo clippy --locked --workspace --all-targets -- -D warnings");
+    program::run(&mut clippy).map(|()| Played::Passed)
+}
+
+fn tests(options: &Options) -> Result<Played, String> {
+    let mut command = if is_there("cargo nextest --version") {
+        let mut nextest = program("cargo nextest run --locked --workspace --no-fail-fast");
+        nextest.args(&options.filters);
+        nextest
+    } else {
+        let mut test = program("cargo test --locked --workspace --all-targets --no-fail-fast --");
+        test.args(&options.filters);
+        test
+    };
+    // Built before the database starts: nothing is left running through minutes of compiling.
+    program::run(&mut program("cargo test --locked --workspace --no-run --quiet"))?;
+    let database = provide_database(options, &mut command)?;
+    let tested = program::run(&mut command);
+    let stopped = database.map_or(Ok(()), Database::stop);
+    tested.and(stopped).map(|()| Played::Passed)
+}
+
+fn provide_database(options: &Options, command: &mut Command) -> Result<Option<Database>, String> {
+    if options.quick {
+        println!("--quick: tests that need PostgreSQL are passed over");
+        command.env(SKIP_POSTGRES, "1").env_remove(POSTGRES);
+        return Ok(None);
+    }
+    if std::env::var_os(POSTGRES).is_some() {
+        println!("PostgreSQL: the one that {POSTGRES} names");
+        return Ok(None);
+    }
+    let database = Database::start()?;
+    command.env(POSTGRES, database.url()).env_remove(SKIP_POSTGRES);
+    Ok(Some(database))
+}
+
+fn doc_tests() -> Result<Played, String> {
+    program::run(&mut program("cargo test --locked --workspace --doc --quiet")).map(|()| Played::Passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_are_understood() {
+        let check = |words: &str, expected: Option<(bool, &str)>| {
+            let arguments: Vec<String> = words.split_whitespace().map(Into::into).collect();
+            let options = parse(&arguments).ok().map(|options| (options.quick, options.filters.join(" ")));
+            assert_eq!(options, expected.map(|(quick, filters)| (quick, filters.to_string())), "{words}");
+        };
+        check("", Some((false, "")));
+        check("--quick", Some((true, "")));
+        check("-- ring", Some((false, "ring")));
+        check("--quick -- ring --exact", Some((true, "ring --exact")));
+        check("ring", None);
+        check("--fast", None);
+    }
+
+    #[test]
+    fn the_last_line_tells_what_passed_and_failed() {
+        let check = |played: Vec<Played>, line: &str, well: bool| {
+            let parts = Parts { played: ["lints", "tests", "checks"].into_iter().zip(played).collect() };
+            assert_eq!(parts.summary(), (line.to_string(), well));
+        };
+        use Played::*;
+        check(vec![Passed, Passed, Passed], "passed: lints, tests, checks; failed: none", true);
+        check(vec![Skipped("no"), Passed], "passed: tests; skipped: lints; failed: none", true);
+        check(
+            vec![Failed("x".into()), Passed, Failed("y".into())],
+            "passed: tests; failed: lints, checks",
+            false,
+        );
+    }
+}
