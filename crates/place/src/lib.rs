@@ -63,6 +63,13 @@ pub struct Candidate {
     pub overlap: Overlap,
 }
 
+impl Candidate {
+    /// Whether it may start beside others of its job.
+    fn may_overlap(&self) -> bool {
+        self.overlap == Overlap::Allow && self.trigger != Trigger::Restart
+    }
+}
+
 /// What a candidate may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -147,15 +154,18 @@ impl Place {
         let slot_left = self.started < self.limits.slots;
         let room = self.jobs.entry(candidate.job).or_default();
         let free = room.active.is_empty() && room.waiting.is_empty();
-        if free || candidate.overlap == Overlap::Allow && candidate.trigger != Trigger::Restart {
+        // Where a restart waits for the end of what is active, nothing new passes it, or it might wait for ever.
+        if free || candidate.may_overlap() && room.waiting.is_empty() {
             return self.take_slot(candidate, slot_left, room_left).into();
         }
         let blocker = room.active.first().map_or(candidate.run, |holder| holder.run);
         let of_backlog = candidate.trigger == Trigger::CatchUp;
-        let replaces = candidate.overlap == Overlap::Replace || candidate.trigger == Trigger::Restart;
-        let supersedes = replaces || candidate.overlap == Overlap::Latest;
-        // A backlog is replayed one after another: it steps aside only for runs that are not its own.
+        // A backlog is replayed one after another: it steps aside only for runs that are not its own, and replaces
+        // none of its own either.
         let own_turn = of_backlog && room.active.iter().all(|holder| holder.of_backlog);
+        let replaces =
+            candidate.overlap == Overlap::Replace && !own_turn || candidate.trigger == Trigger::Restart;
+        let supersedes = replaces || candidate.overlap == Overlap::Latest;
         if candidate.overlap == Overlap::Skip && !replaces && !own_turn {
             return Verdict::Skip(SkipReason::Overlap).into();
         }
@@ -207,17 +217,19 @@ impl Place {
             }
         }
         if room.active.is_empty() {
-            match room.waiting.pop_front() {
-                Some(next) => {
-                    self.waiting -= 1;
-                    let slot_left = self.started < self.limits.slots;
-                    if self.take_slot(next, slot_left, true) == Verdict::Start {
-                        starts.push(next.run);
-                    }
+            let mut next = room.waiting.pop_front();
+            if next.is_none() {
+                self.jobs.remove(&job);
+            }
+            while let Some(waiter) = next {
+                self.waiting -= 1;
+                // Others may have waited for a slot longer, or be more urgent.
+                let slot_left = self.started < self.limits.slots && self.for_slot.is_empty();
+                if self.take_slot(waiter, slot_left, true) == Verdict::Start {
+                    starts.push(waiter.run);
                 }
-                None => {
-                    self.jobs.remove(&job);
-                }
+                let room = self.jobs.get_mut(&job);
+                next = room.and_then(|room| room.waiting.pop_front_if(|waiter| waiter.may_overlap()));
             }
         }
         while self.started < self.limits.slots {

@@ -114,3 +114,43 @@ fn candidates_are_ordered_by_priority_due_and_submission() {
     let order: Vec<u64> = candidates.iter().map(|candidate| candidate.run.raw()).collect();
     assert_eq!(order, [9, 2, 3]);
 }
+
+#[test]
+fn a_backlog_does_not_replace_its_own() {
+    let mut place = place(10);
+    let of_backlog = |raw| Candidate { trigger: Trigger::CatchUp, ..candidate(raw, 7, Overlap::Replace) };
+    assert_eq!(place.admit(of_backlog(1)).verdict, Verdict::Start);
+    assert_eq!(place.admit(of_backlog(2)), HELD.into());
+    let live = place.admit(candidate(3, 7, Overlap::Replace));
+    assert_eq!((live.stop, live.displaced), (vec![run(1)], vec![run(2)]));
+}
+
+#[test]
+fn a_freed_slot_goes_to_the_line_before_the_same_job() {
+    let mut place = place(1);
+    for raw in 1..=3 {
+        place.admit(candidate(raw, 7, Overlap::Wait));
+    }
+    place.admit(Candidate { due: 0, ..candidate(4, 8, Overlap::Wait) });
+    assert_eq!(place.release(run(1)), [run(4)]);
+    assert_eq!(place.release(run(4)), [run(2)]);
+    assert_eq!(place.release(run(2)), [run(3)]);
+    place.release(run(3));
+    assert_eq!((place.started(), place.waiting()), (0, 0));
+}
+
+#[test]
+fn nothing_passes_a_restart_that_waits() {
+    let mut place = place(10);
+    for raw in 1..=2 {
+        assert_eq!(place.admit(candidate(raw, 7, Overlap::Allow)).verdict, Verdict::Start);
+    }
+    let restart = place.admit(Candidate { trigger: Trigger::Restart, ..candidate(3, 7, Overlap::Allow) });
+    assert_eq!((restart.verdict, restart.stop), (HELD, vec![run(1), run(2)]));
+    for raw in 4..=5 {
+        assert_eq!(place.admit(candidate(raw, 7, Overlap::Allow)).verdict, HELD);
+    }
+    assert_eq!(place.release(run(1)), []);
+    assert_eq!(place.release(run(2)), [run(3), run(4), run(5)]);
+    assert_eq!((place.started(), place.waiting()), (3, 0));
+}
