@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::{History, JobId, JobName, Millis, RunId, RunStatus, SkipReason, StepRecord, Trigger};
@@ -43,8 +44,13 @@ impl Batch {
             + self.skips.len()
     }
 
-    /// Adds everything of a later batch behind this one.
+    /// Adds everything of a later batch behind this one. A store writes jobs before removals, so a removal that a
+    /// later put takes back is left out.
     pub fn append(&mut self, mut later: Batch) {
+        if !self.removed.is_empty() && !later.jobs.is_empty() {
+            let put: BTreeSet<JobId> = later.jobs.iter().map(|put| put.job).collect();
+            self.removed.retain(|removed| !put.contains(&removed.job));
+        }
         self.jobs.append(&mut later.jobs);
         self.removed.append(&mut later.removed);
         self.states.append(&mut later.states);
