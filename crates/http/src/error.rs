@@ -9,7 +9,10 @@ use utoipa::ToSchema;
 
 /// Every answer that is not a success, in one shape. All of them are made in this file.
 #[derive(Debug)]
-pub(crate) struct ApiError {
+pub(crate) struct ApiError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     status: StatusCode,
     code: &'static str,
     message: String,
@@ -39,16 +42,17 @@ pub(crate) struct ErrorShape {
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
-        ApiError { status, code, message: message.into(), help: None, header: None, detail: None }
+        let message = message.into();
+        ApiError(Box::new(Inner { status, code, message, help: None, header: None, detail: None }))
     }
 
     fn help(mut self, help: impl Into<String>) -> ApiError {
-        self.help = Some(help.into());
+        self.0.help = Some(help.into());
         self
     }
 
     fn header(mut self, name: HeaderName, value: impl fmt::Display) -> ApiError {
-        self.header = HeaderValue::from_str(&value.to_string()).ok().map(|value| (name, value));
+        self.0.header = HeaderValue::from_str(&value.to_string()).ok().map(|value| (name, value));
         self
     }
 
@@ -194,7 +198,7 @@ impl ApiError {
         )
         .help("try again; GET /health and the server's log say more")
         .header(RETRY_AFTER, 1);
-        made.detail = Some(error.to_string());
+        made.0.detail = Some(error.to_string());
         made
     }
 
@@ -203,7 +207,7 @@ impl ApiError {
         let mut made =
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "log_unreadable", "the log could not be read")
                 .help("the server's log says why");
-        made.detail = Some(error.to_string());
+        made.0.detail = Some(error.to_string());
         made
     }
 
@@ -215,7 +219,7 @@ impl ApiError {
             "the server made a mistake; nothing was changed by this request",
         )
         .help("the server's log says where");
-        made.detail = Some(detail.to_string());
+        made.0.detail = Some(detail.to_string());
         made
     }
 }
@@ -243,13 +247,13 @@ impl From<Refusal> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        if let Some(detail) = &self.detail {
-            tracing::warn!(code = self.code, detail, "request failed");
+        let Inner { status, code, message, help, header, detail } = *self.0;
+        if let Some(detail) = detail {
+            tracing::warn!(code, detail, "request failed");
         }
-        let body =
-            ErrorBody { error: ErrorShape { code: self.code, message: self.message, help: self.help } };
-        let mut response = (self.status, axum::Json(body)).into_response();
-        if let Some((name, value)) = self.header {
+        let body = ErrorBody { error: ErrorShape { code, message, help } };
+        let mut response = (status, axum::Json(body)).into_response();
+        if let Some((name, value)) = header {
             response.headers_mut().insert(name, value);
         }
         response
@@ -278,7 +282,7 @@ mod tests {
         let run = RunId::from_raw(7);
         let check = |refusal: Refusal, status: u16, code: &str| {
             let made = ApiError::from(refusal.clone());
-            assert_eq!((made.status.as_u16(), made.code), (status, code), "{refusal:?}");
+            assert_eq!((made.0.status.as_u16(), made.0.code), (status, code), "{refusal:?}");
         };
         check(Refusal::NoSuchJob(job), 404, "no_such_job");
         check(Refusal::NoSuchRun(run), 404, "no_such_run");

@@ -64,7 +64,7 @@ pub(super) fn answer(
     let kind = if as_events { "text/event-stream" } else { log::PLAIN };
     let body = Body::from_stream(stream::try_unfold(follower, move |mut follower| async move {
         let said = follower.next().await?;
-        let text = said.and_then(|said| if as_events { Some(said.as_event()) } else { said.as_text() });
+        let text = said.and_then(|said| if as_events { Some(said.into_event()) } else { said.into_text() });
         Ok::<_, io::Error>(text.map(|text| (text, follower)))
     }));
     ([(CONTENT_TYPE, kind)], body).into_response()
@@ -100,7 +100,7 @@ enum Said {
 
 impl Said {
     /// `None` ends the stream of text: it has no words for an end.
-    fn as_text(self) -> Option<Bytes> {
+    fn into_text(self) -> Option<Bytes> {
         match self {
             Said::Bytes { bytes, .. } => Some(bytes.into()),
             Said::Quiet => Some(Bytes::new()),
@@ -108,7 +108,7 @@ impl Said {
         }
     }
 
-    fn as_event(self) -> Bytes {
+    fn into_event(self) -> Bytes {
         match self {
             Said::Bytes { attempt, next, bytes } => {
                 let data =

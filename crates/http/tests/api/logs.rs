@@ -112,7 +112,7 @@ impl Following {
     }
 
     /// Reads to the end, and returns all that was heard.
-    async fn to_end(mut self) -> String {
+    async fn heard_all(mut self) -> String {
         while let Some(chunk) = read_chunk(&mut self.stream).await {
             self.heard.extend(chunk);
         }
@@ -142,7 +142,7 @@ async fn a_log_is_followed_over_attempts_until_the_step_has_ended() {
     following.until("again\n").await;
     bench.append_log(run(40), 0, "build", 2, b"done\n");
     bench.change(running(vec![step("build", StepStatus::Succeeded, 2)])).await;
-    assert_eq!(following.to_end().await, "one\ntwo\nlast words\nagain\ndone\n");
+    assert_eq!(following.heard_all().await, "one\ntwo\nlast words\nagain\ndone\n");
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn one_attempt_is_followed_alone() {
     bench.append_log(run(40), 0, "build", 2, b"two\n");
     bench.change(running(vec![step("build", StepStatus::Running, 2)])).await;
     let target = "/api/v1/runs/0000000000018/logs/build?follow=true&attempt=1";
-    assert_eq!(Following::new(&bench, target, "*/*").await.to_end().await, "one\n");
+    assert_eq!(Following::new(&bench, target, "*/*").await.heard_all().await, "one\n");
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn a_log_is_followed_as_events() {
     following.until("\n\n").await;
     bench.change(update(40, RunStatus::Failed, vec![step("build", StepStatus::Failed, 1)])).await;
     assert_eq!(
-        following.to_end().await,
+        following.heard_all().await,
         "event: log\ndata: {\"attempt\":1,\"next\":19,\"text\":\"esc \\u001b[31m\\r\\n\"}\n\n\
          event: end\ndata: {\"status\":\"failed\"}\n\n"
     );
@@ -196,7 +196,7 @@ async fn followers_are_bounded() {
     assert_eq!(wire.get("/api/v1/jobs").await.status, 200, "short requests go on");
     bench.change(update(40, RunStatus::Succeeded, vec![])).await;
     for following in followings {
-        assert_eq!(following.to_end().await, "");
+        assert_eq!(following.heard_all().await, "");
     }
     assert_eq!(
         wire.get("/api/v1/runs/000000000000a/logs/build?follow=true").await.status,
