@@ -1,0 +1,165 @@
+//! The answers of the API, as far as people are shown them. Programs get them whole with `--json`.
+
+use serde::Deserialize;
+
+/// A run.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Run {
+    /// Its id.
+    pub id: String,
+    /// Its job.
+    pub job: String,
+    /// Where it stands.
+    pub status: String,
+    /// Whether nothing more happens to it by itself.
+    pub ended: bool,
+    /// Why it exists.
+    pub trigger: String,
+    /// The instant it was due.
+    pub due: String,
+    /// When it started.
+    pub started_at_ms: Option<i64>,
+    /// From start to end.
+    pub duration_ms: Option<i64>,
+    /// What became of it and why.
+    pub explanation: String,
+    /// Its steps, when it was asked for alone.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+}
+
+/// A step of a run.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Step {
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub status: String,
+    /// Attempts so far.
+    pub attempt: u32,
+    /// Exit code of the latest attempt.
+    pub exit_code: Option<i32>,
+    /// Of the latest attempt.
+    pub duration_ms: Option<i64>,
+    /// Why it failed, was skipped or stopped.
+    pub message: Option<String>,
+}
+
+/// A page of runs.
+#[derive(Debug, Deserialize)]
+pub struct RunPage {
+    /// Newest first.
+    pub runs: Vec<Run>,
+}
+
+/// A page of history.
+#[derive(Debug, Deserialize)]
+pub struct History {
+    /// Newest first.
+    pub history: Vec<HistoryItem>,
+    /// Where the next page starts.
+    pub next: Option<String>,
+}
+
+/// One line of a history.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum HistoryItem {
+    /// A run.
+    Run(Run),
+    /// Dues that never became runs.
+    Skip {
+        /// Whose.
+        job: String,
+        /// The first of them.
+        first_due: String,
+        /// The last of them.
+        last_due: String,
+        /// How many.
+        count: u64,
+        /// Why.
+        explanation: String,
+    },
+}
+
+/// A page of jobs.
+#[derive(Debug, Deserialize)]
+pub struct JobPage {
+    /// By name.
+    pub jobs: Vec<Job>,
+}
+
+/// A job.
+#[derive(Debug, Deserialize)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// `active`, `paused` or `removed`.
+    pub state: String,
+    /// Its schedules.
+    pub schedules: Vec<Schedule>,
+    /// The next due.
+    pub next_due: Option<String>,
+    /// The newest run.
+    pub last_run: Option<LastRun>,
+}
+
+/// A schedule of a job.
+#[derive(Debug, Deserialize)]
+pub struct Schedule {
+    /// As written.
+    pub text: String,
+    /// The zone it is read in.
+    pub timezone: String,
+    /// What its dues do.
+    pub action: String,
+}
+
+/// The newest run of a job.
+#[derive(Debug, Deserialize)]
+pub struct LastRun {
+    /// Where it stands.
+    pub status: String,
+    /// The instant it was due.
+    pub due: String,
+}
+
+/// The logs of a run.
+#[derive(Debug, Deserialize)]
+pub struct LogPage {
+    /// Where the run stands.
+    pub status: String,
+    /// Whether nothing more is written.
+    pub ended: bool,
+    /// By step and attempt.
+    pub logs: Vec<Log>,
+}
+
+/// One log.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Log {
+    /// The step's name.
+    pub step: String,
+    /// Its place in the job.
+    pub step_no: u16,
+    /// Which attempt.
+    pub attempt: u32,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// What is wrong with job files.
+#[derive(Debug, Deserialize)]
+pub struct ProblemPage {
+    /// Each with its file.
+    pub problems: Vec<Problem>,
+}
+
+/// Something wrong with a job file.
+#[derive(Debug, Deserialize)]
+pub struct Problem {
+    /// The file.
+    pub file: String,
+    /// Whether the file is not in force.
+    pub severity: String,
+}
