@@ -1,6 +1,6 @@
 //! Any bytes give a job or an error, in bounded time and memory.
 
-use cadran_spec::{Code, Diagnostic, FILE_BYTES_MAX, ReadOptions, read_job};
+use cadran_spec::{Code, Decoder, Diagnostic, FILE_BYTES_MAX, ReadOptions, read_job};
 
 fn read(bytes: &[u8]) -> Result<(), Vec<Diagnostic>> {
     read_job(bytes, "job", &ReadOptions::default()).map(drop)
@@ -156,7 +156,7 @@ fn mutated_files_give_a_job_or_errors() {
         b"99999999999999999999",
     ];
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
-    let mut good = 0;
+    let (mut good, mut decoder) = (0, Decoder::default());
     for round in 0..8_000 {
         let mut bytes = seeds[round % seeds.len()].clone();
         for _ in 0..1 + chance.below(6) {
@@ -175,8 +175,18 @@ fn mutated_files_give_a_job_or_errors() {
             }
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        match read(&bytes) {
-            Ok(()) => good += 1,
+        match read_job(&bytes, "job", &ReadOptions::default()) {
+            Ok(parsed) => {
+                // Whatever the reader can produce survives the store.
+                good += 1;
+                let job = decoder.decode(parsed.job.name.clone(), &parsed.definition).unwrap();
+                assert_eq!(
+                    (&job.body, &job.schedules),
+                    (&parsed.job.body, &parsed.job.schedules),
+                    "round {round}"
+                );
+                assert_eq!(job.policy, parsed.job.policy, "round {round}");
+            }
             Err(found) => {
                 assert!(!found.is_empty() && found.len() <= 20, "round {round}");
                 for found in found {
