@@ -1,47 +1,45 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use crate::program::{self, is_there, program};
+use crate::guard::Guard;
+use crate::program;
 
-/// A PostgreSQL server for the tests, in a directory of its own, on loopback.
-///
-/// It is stopped by a guard: a small shell in a process group of its own that waits for the end of our pipe to it.
-/// The pipe ends when we stop the server, and just as well when we panic, are interrupted or killed. So a server
-/// never outlives the tests, and no signal handler is needed for it.
+/// A PostgreSQL server for the tests, in a directory of its own, on loopback. A [`Guard`] stops it, so it never
+/// outlives the tests.
 pub(crate) struct Database {
     url: String,
-    guard: Child,
+    guard: Guard,
 }
 
+/// `start DIR` prints a URL, `stop DIR` stops what was started there. It installs Debian's package when it is missing.
 const SCRIPT: &str = "scripts/postgres.sh";
+
+/// A server that never came up has nothing to stop; its directory goes too.
+const STOP: &str = "\"$1\" stop \"$2\" >&2; stopped=$?\nrm -rf -- \"$2\"\nexit $stopped";
 
 impl Database {
     pub(crate) fn start() -> Result<Database, String> {
-        install()?;
         let dir = std::env::temp_dir().join(format!("cadran-test-postgres-{}", std::process::id()));
+        Database::start_with(Path::new(SCRIPT), dir)
+    }
+
+    fn start_with(script: &Path, dir: PathBuf) -> Result<Database, String> {
         make_dir(&dir)?;
-        let guard = Command::new("sh")
-            .args(["-c", GUARD, "guard", SCRIPT])
-            .arg(&dir)
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("cannot start a shell: {error}"))?;
-        let mut database = Database { url: String::new(), guard };
-        let started = program::read(Command::new(SCRIPT).arg("start").arg(&dir));
-        let url =
-            started.and_then(|text| last_url(&text).ok_or(format!("{SCRIPT} printed no URL: {text:?}")));
+        // Before the server starts: an interrupt may come while it does.
+        let guard = Guard::post(STOP, &[script.as_os_str(), dir.as_os_str()])?;
+        let started = program::read(Command::new(script).arg("start").arg(&dir));
+        let url = started.and_then(|text| {
+            last_url(&text).ok_or_else(|| format!("{} printed no URL: {text:?}", script.display()))
+        });
         match url {
             Ok(url) => {
                 println!("PostgreSQL: started at {url}");
-                database.url = url;
-                Ok(database)
+                Ok(Database { url, guard })
             }
             Err(why) => {
-                let _ = database.stop();
+                let _ = guard.call();
                 Err(format!(
                     "{why}. Set CADRAN_TEST_POSTGRES to use a server of yours, or go without: --quick"
                 ))
@@ -53,60 +51,13 @@ impl Database {
         &self.url
     }
 
-    pub(crate) fn stop(mut self) -> Result<(), String> {
-        // Waiting closes the pipe first, which is what the guard waits for.
-        match self.guard.wait() {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(format!("{SCRIPT} stop: {status}")),
-            Err(error) => Err(format!("{SCRIPT} stop: {error}")),
-        }
+    pub(crate) fn stop(self) -> Result<(), String> {
+        self.guard.call().map_err(|why| format!("{SCRIPT} stop: {why}"))
     }
-}
-
-/// `$1` is the script, `$2` the directory. A server that never came up has nothing to stop; its directory goes too.
-const GUARD: &str = r#"
-trap '' INT TERM HUP
-cat >/dev/null
-"$1" stop "$2" >&2; stopped=$?
-rm -rf -- "$2"
-exit $stopped
-"#;
-
-/// Installs Debian's package when no PostgreSQL is there, and says so.
-fn install() -> Result<(), String> {
-    if is_installed(Path::new("/usr/lib/postgresql")) || is_there("initdb --version") {
-        return Ok(());
-    }
-    if !is_there("apt-get --version") {
-        let todo = "install it, set CADRAN_TEST_POSTGRES to the URL of a server, or go without: --quick";
-        return Err(format!(
-            "PostgreSQL is not installed, and there is no apt-get to install it with; {todo}"
-        ));
-    }
-    let root = program::read(&mut program("id -u"))?.trim() == "0";
-    let sudo = if root { "" } else { "sudo " };
-    println!(
-        "PostgreSQL is not installed: installing Debian's package, {}",
-        if root { "as root" } else { "with sudo" }
-    );
-    let apt = |arguments: &str| {
-        let mut command = program(&format!("{sudo}env DEBIAN_FRONTEND=noninteractive apt-get {arguments}"));
-        program::run(&mut command)
-    };
-    apt("update -qq")?;
-    apt("install -y -qq --no-install-recommends postgresql")
-}
-
-/// Debian keeps the server's programs outside the path, by major version.
-fn is_installed(versions: &Path) -> bool {
-    let Ok(entries) = fs::read_dir(versions) else {
-        return false;
-    };
-    entries.flatten().any(|entry| entry.path().join("bin/initdb").exists())
 }
 
 /// The server runs as another user when we are root: that user must be able to pass through.
-fn make_dir(dir: &PathBuf) -> Result<(), String> {
+fn make_dir(dir: &Path) -> Result<(), String> {
     let made = fs::create_dir(dir).and_then(|()| fs::set_permissions(dir, fs::Permissions::from_mode(0o755)));
     made.map_err(|error| format!("cannot make {}: {error}", dir.display()))
 }
@@ -129,8 +80,32 @@ mod tests {
     }
 
     #[test]
-    fn an_installation_has_initdb() {
-        assert!(!is_installed(Path::new("/nowhere/at/all")));
-        assert!(!is_installed(Path::new(env!("CARGO_MANIFEST_DIR"))));
+    fn what_was_started_is_stopped_and_leaves_nothing() {
+        let base = std::env::temp_dir().join(format!("cadran-xtask-database-{}", std::process::id()));
+        fs::create_dir(&base).unwrap();
+        let script = base.join("script");
+        let play = |start: &str| {
+            let text =
+                format!("#!/bin/sh\necho $1 >> {}/log\n[ $1 = stop ] || {{ {start}; }}\n", base.display());
+            // Written by another process: a test beside this one that forks while we hold the file open for writing
+            // would keep it busy, and a busy file cannot be executed.
+            let write = "printf %s \"$2\" > \"$1\" && chmod +x \"$1\"";
+            let mut shell = Command::new("sh");
+            shell.args(["-c", write, "sh"]).arg(&script).arg(text);
+            assert!(shell.status().unwrap().success());
+            let _ = fs::remove_file(base.join("log"));
+            let url = Database::start_with(&script, base.join("data")).map(|database| {
+                let url = database.url().to_string();
+                database.stop().unwrap();
+                url
+            });
+            assert!(!base.join("data").exists());
+            assert_eq!(fs::read_to_string(base.join("log")).unwrap(), "start\nstop\n");
+            url
+        };
+        assert_eq!(play("echo postgres://there").as_deref(), Ok("postgres://there"));
+        assert!(play("echo hello").is_err());
+        assert!(play("exit 1").is_err());
+        fs::remove_dir_all(&base).unwrap();
     }
 }

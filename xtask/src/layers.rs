@@ -52,7 +52,8 @@ const BELOW: &[(&str, &[&str])] = &[
     ("cadran-spec", &["core", "cron", "footprint"]),
     ("cadran-store", &["core"]),
     ("cadran-exec", &["core"]),
-    ("cadran-http", &["core", "cron", "engine", "store", "spec"]),
+    // From the executor's side only the reader of its log files.
+    ("cadran-http", &["core", "cron", "engine", "store", "spec", "exec"]),
 ];
 
 /// Pure crates are built with what the list allows.

@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod database;
 mod files;
+mod guard;
 mod layers;
 mod licences;
 mod packages;

@@ -4,6 +4,7 @@
 //! A program that would run on is marked with the text to wait for, ` ```sh ci until="ready" `: when its output holds
 //! that text it is interrupted as by Ctrl-C, and must then end with success.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -12,6 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use crate::Trouble;
+use crate::guard::Guard;
 use crate::program::Watch;
 use crate::test::INSIDE_README;
 
@@ -83,7 +85,15 @@ fn play(block: &Block) -> Result<(), String> {
     // A group of its own, so that an interrupt reaches whatever the shell started, as from a terminal.
     shell.process_group(0).stdout(Stdio::piped());
     let mut child = shell.spawn().map_err(|error| format!("cannot start sh: {error}"))?;
-    let lines = follow(&mut child)?;
+    let group = format!("-{}", child.id());
+    let guard = Guard::post("kill -s KILL -- \"$1\"", &[OsStr::new(&group)])?;
+    let played = see_through(block, &mut child);
+    guard.dismiss();
+    played
+}
+
+fn see_through(block: &Block, child: &mut Child) -> Result<(), String> {
+    let lines = follow(child)?;
     let watch = Watch::start();
     let limit = Duration::from_secs(BLOCK_SECS_MAX);
     let mut awaited = block.until.as_deref();
@@ -95,13 +105,13 @@ fn play(block: &Block) -> Result<(), String> {
                 if awaited.is_some_and(|text| line.contains(text)) {
                     awaited = None;
                     limit_at = watch.elapsed() + Duration::from_secs(END_SECS_MAX);
-                    signal(&child, "INT");
+                    signal(child, "INT");
                 }
             }
             // The output is closed: the block has ended, or is about to.
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
-                signal(&child, "KILL");
+                signal(child, "KILL");
                 let _ = child.wait();
                 let waited = watch.elapsed().as_secs();
                 return Err(match (&block.until, awaited) {

@@ -93,16 +93,13 @@ impl Parts {
         let names = |wanted: fn(&Played) -> bool| {
             let names: Vec<&str> =
                 self.played.iter().filter(|(_, played)| wanted(played)).map(|(name, _)| *name).collect();
-            names.join(", ")
+            if names.is_empty() { "none".into() } else { names.join(", ") }
         };
-        let failed = names(|played| matches!(played, Played::Failed(_)));
+        let passed = names(|played| matches!(played, Played::Passed));
         let skipped = names(|played| matches!(played, Played::Skipped(_)));
-        let mut line = format!("passed: {}", names(|played| matches!(played, Played::Passed)));
-        if !skipped.is_empty() {
-            line += &format!("; skipped: {skipped}");
-        }
-        line += &format!("; failed: {}", if failed.is_empty() { "none" } else { &failed });
-        (line, failed.is_empty())
+        let failed = names(|played| matches!(played, Played::Failed(_)));
+        let well = !self.played.iter().any(|(_, played)| matches!(played, Played::Failed(_)));
+        (format!("passed: {passed}; skipped: {skipped}; failed: {failed}"), well)
     }
 }
 
@@ -134,12 +131,12 @@ fn tests(options: &Options) -> Result<Played, String> {
         nextest.args(&options.filters);
         nextest
     } else {
-        let mut test = program("cargo test --locked --workspace --all-targets --no-fail-fast --");
+        let mut test = program("cargo test --locked --workspace --tests --no-fail-fast --");
         test.args(&options.filters);
         test
     };
     // Built before the database starts: nothing is left running through minutes of compiling.
-    program::run(&mut program("cargo test --locked --workspace --no-run --quiet"))?;
+    program::run(&mut program("cargo test --locked --workspace --tests --no-run --quiet"))?;
     let database = provide_database(options, &mut command)?;
     let tested = program::run(&mut command);
     let stopped = database.map_or(Ok(()), Database::stop);
@@ -191,11 +188,16 @@ mod tests {
             assert_eq!(parts.summary(), (line.to_string(), well));
         };
         use Played::*;
-        check(vec![Passed, Passed, Passed], "passed: lints, tests, checks; failed: none", true);
+        check(
+            vec![Passed, Passed, Passed],
+            "passed: lints, tests, checks; skipped: none; failed: none",
+            true,
+        );
         check(vec![Skipped("no"), Passed], "passed: tests; skipped: lints; failed: none", true);
+        check(vec![Failed("x".into())], "passed: none; skipped: none; failed: lints", false);
         check(
             vec![Failed("x".into()), Passed, Failed("y".into())],
-            "passed: tests; failed: lints, checks",
+            "passed: tests; skipped: none; failed: lints, checks",
             false,
         );
     }
