@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use cadran_core::{Found, Millis, Outcome, RunId, StepNo};
@@ -30,16 +31,14 @@ pub(crate) struct Journal {
     bytes_compact: u64,
     /// The last write failed somewhere: the next one begins on a new line.
     is_torn: bool,
-    runs: BTreeMap<RunId, Vec<Entry>>,
+    entries: BTreeMap<Key, Entry>,
     buffer: String,
     /// Held as long as the journal is open: one executor per journal.
-    _lock: File,
+    lock: File,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
-    step: StepNo,
-    attempt: u32,
     started_at: Millis,
     born: Option<Born>,
     ended: Option<(Millis, Outcome)>,
@@ -47,8 +46,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(key: Key, started_at: Millis) -> Entry {
-        Entry { step: key.step, attempt: key.attempt, started_at, born: None, ended: None, output: None }
+    fn new(started_at: Millis) -> Entry {
+        Entry { started_at, born: None, ended: None, output: None }
     }
 }
 
@@ -75,61 +74,57 @@ impl Journal {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             other => other.map_err(ExecError::file("read the journal", path))?,
         };
-        let runs = replay(&String::from_utf8_lossy(&text));
-        let (file, bytes) = write_anew(path, &runs).map_err(ExecError::file("write the journal", path))?;
+        let entries = replay(&String::from_utf8_lossy(&text));
+        let (file, bytes) = write_anew(path, &entries).map_err(ExecError::file("write the journal", path))?;
         Ok(Journal {
             path: path.to_path_buf(),
             file,
             bytes,
             bytes_compact: bytes,
             is_torn: false,
-            runs,
+            entries,
             buffer: String::new(),
-            _lock: lock_file,
+            lock: lock_file,
         })
     }
 
     pub(crate) fn knows(&self, key: Key) -> bool {
-        self.runs
-            .get(&key.run)
-            .is_some_and(|entries| entries.iter().any(|e| e.step == key.step && e.attempt == key.attempt))
+        self.entries.contains_key(&key)
     }
 
     pub(crate) fn knows_run(&self, run: RunId) -> bool {
-        self.runs.contains_key(&run)
+        self.entries.range(keys_of(run)).next().is_some()
     }
 
     /// What is known of every attempt whose run is not closed, by run, step and attempt.
     pub(crate) fn found(&self) -> Vec<Found> {
-        let mut found: Vec<Found> = self
-            .runs
-            .iter()
-            .flat_map(|(run, entries)| {
-                entries.iter().map(|e| Found {
-                    run: *run,
-                    step: e.step,
-                    attempt: e.attempt,
-                    started_at: e.started_at,
-                    ended: e.ended.clone(),
-                    output: e.ended.as_ref().and_then(|_| e.output.clone()),
-                })
-            })
-            .collect();
-        found.sort_by_key(|found| (found.run, found.step, found.attempt));
-        found
+        let found = self.entries.iter().map(|(key, entry)| Found {
+            run: key.run,
+            step: key.step,
+            attempt: key.attempt,
+            started_at: entry.started_at,
+            ended: entry.ended.clone(),
+            output: entry.ended.as_ref().and_then(|_| entry.output.clone()),
+        });
+        found.collect()
     }
 
     /// Processes of attempts that have not ended, as far as the journal knows.
     pub(crate) fn open_processes(&self) -> Vec<Born> {
-        let open = self.runs.values().flatten().filter(|entry| entry.ended.is_none());
+        let open = self.entries.values().filter(|entry| entry.ended.is_none());
         open.filter_map(|entry| entry.born.clone()).collect()
+    }
+
+    /// Lets another executor have it.
+    pub(crate) fn unlock(&self) {
+        let _ = self.lock.unlock();
     }
 
     /// These are about to start.
     pub(crate) fn begin(&mut self, keys: &[Key], at: Millis) {
         for key in keys {
             line_begin(&mut self.buffer, *key, at);
-            self.runs.entry(key.run).or_default().push(Entry::new(*key, at));
+            self.entries.insert(*key, Entry::new(at));
         }
         self.write();
     }
@@ -137,7 +132,7 @@ impl Journal {
     /// Its process is up. Written with the next [`Journal::write`].
     pub(crate) fn spawned(&mut self, key: Key, born: &Born) {
         line_spawned(&mut self.buffer, key, born);
-        if let Some(entry) = find(&mut self.runs, key) {
+        if let Some(entry) = self.entries.get_mut(&key) {
             entry.born = Some(born.clone());
         }
     }
@@ -148,14 +143,14 @@ impl Journal {
             line_output(&mut self.buffer, key, output);
         }
         line_ended(&mut self.buffer, key, at, outcome);
-        if let Some(entry) = find(&mut self.runs, key) {
+        if let Some(entry) = self.entries.get_mut(&key) {
             (entry.ended, entry.output) = (Some((at, outcome.clone())), output.map(Into::into));
         }
     }
 
     /// The run may be forgotten. Written with the next [`Journal::write`].
     pub(crate) fn close(&mut self, run: RunId) {
-        if self.runs.remove(&run).is_some() {
+        if forget(&mut self.entries, run) {
             let _ = writeln!(self.buffer, "C {run}");
         }
     }
@@ -181,7 +176,7 @@ impl Journal {
         self.bytes += self.buffer.len() as u64;
         self.buffer.clear();
         if self.bytes > COMPACT_BYTES_MIN.max(4 * self.bytes_compact) {
-            match write_anew(&self.path, &self.runs) {
+            match write_anew(&self.path, &self.entries) {
                 Ok((file, bytes)) => {
                     (self.file, self.bytes, self.bytes_compact, self.is_torn) = (file, bytes, bytes, false);
                 }
@@ -195,26 +190,30 @@ impl Journal {
     }
 }
 
-fn find(runs: &mut BTreeMap<RunId, Vec<Entry>>, key: Key) -> Option<&mut Entry> {
-    runs.get_mut(&key.run)?.iter_mut().rev().find(|e| e.step == key.step && e.attempt == key.attempt)
+fn keys_of(run: RunId) -> RangeInclusive<Key> {
+    Key { run, step: StepNo(0), attempt: 0 }..=Key { run, step: StepNo(u16::MAX), attempt: u32::MAX }
+}
+
+/// True when there was something to forget.
+fn forget(entries: &mut BTreeMap<Key, Entry>, run: RunId) -> bool {
+    let keys: Vec<Key> = entries.range(keys_of(run)).map(|(key, _)| *key).collect();
+    keys.iter().for_each(|key| drop(entries.remove(key)));
+    !keys.is_empty()
 }
 
 /// The new file is complete before it takes the old one's name, so that a crash leaves one or the other.
-fn write_anew(path: &Path, runs: &BTreeMap<RunId, Vec<Entry>>) -> io::Result<(File, u64)> {
+fn write_anew(path: &Path, entries: &BTreeMap<Key, Entry>) -> io::Result<(File, u64)> {
     let mut text = String::new();
-    for (run, entries) in runs {
-        for entry in entries {
-            let key = Key { run: *run, step: entry.step, attempt: entry.attempt };
-            line_begin(&mut text, key, entry.started_at);
-            if let Some(born) = &entry.born {
-                line_spawned(&mut text, key, born);
-            }
-            if let Some(output) = &entry.output {
-                line_output(&mut text, key, output);
-            }
-            if let Some((at, outcome)) = &entry.ended {
-                line_ended(&mut text, key, *at, outcome);
-            }
+    for (key, entry) in entries {
+        line_begin(&mut text, *key, entry.started_at);
+        if let Some(born) = &entry.born {
+            line_spawned(&mut text, *key, born);
+        }
+        if let Some(output) = &entry.output {
+            line_output(&mut text, *key, output);
+        }
+        if let Some((at, outcome)) = &entry.ended {
+            line_ended(&mut text, *key, *at, outcome);
         }
     }
     let fresh = path.with_extension("new");
@@ -274,21 +273,21 @@ fn unescaped(text: &str) -> Box<str> {
 }
 
 /// Reads the lines it understands. A last line without its end was being written when the server died.
-fn replay(text: &str) -> BTreeMap<RunId, Vec<Entry>> {
-    let mut runs = BTreeMap::new();
+fn replay(text: &str) -> BTreeMap<Key, Entry> {
+    let mut entries = BTreeMap::new();
     for line in text.split_inclusive('\n') {
         let Some(line) = line.strip_suffix('\n') else { break };
-        let _ = replay_line(line, &mut runs);
+        let _ = replay_line(line, &mut entries);
     }
-    runs
+    entries
 }
 
-fn replay_line(line: &str, runs: &mut BTreeMap<RunId, Vec<Entry>>) -> Option<()> {
+fn replay_line(line: &str, entries: &mut BTreeMap<Key, Entry>) -> Option<()> {
     let mut words = line.splitn(6, ' ');
     let kind = words.next()?;
     let run: RunId = words.next()?.parse().ok()?;
     if kind == "C" {
-        runs.remove(&run);
+        forget(entries, run);
         return Some(());
     }
     let step = StepNo(words.next()?.parse().ok()?);
@@ -298,16 +297,15 @@ fn replay_line(line: &str, runs: &mut BTreeMap<RunId, Vec<Entry>>) -> Option<()>
     let key = Key { run, step, attempt };
     match kind {
         "S" => {
-            let started_at = number.parse().ok()?;
-            runs.entry(run).or_default().push(Entry::new(key, started_at));
+            entries.insert(key, Entry::new(number.parse().ok()?));
         }
         "P" => {
             let (first, last) = rest.split_once(' ')?;
             let at = first.parse().ok()?..=last.parse().ok()?;
-            find(runs, key)?.born = Some(Born { pid: number.parse().ok()?, at });
+            entries.get_mut(&key)?.born = Some(Born { pid: number.parse().ok()?, at });
         }
-        "E" => find(runs, key)?.ended = Some((number.parse().ok()?, parse_outcome(rest)?)),
-        "O" => find(runs, key)?.output = Some(unescaped(rest)),
+        "E" => entries.get_mut(&key)?.ended = Some((number.parse().ok()?, parse_outcome(rest)?)),
+        "O" => entries.get_mut(&key)?.output = Some(unescaped(rest)),
         _ => {}
     }
     Some(())

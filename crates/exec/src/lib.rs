@@ -32,6 +32,7 @@
 
 mod attempt;
 mod command;
+mod desk;
 mod environment;
 mod error;
 mod family;
@@ -44,13 +45,15 @@ mod logs;
 mod options;
 mod outbox;
 mod precondition;
+mod process;
 mod procfs;
 mod sweep;
+mod taps;
 
-pub use attempt::EXIT_OUTPUT_TOO_LARGE;
 pub use error::ExecError;
 pub use in_process::InProcess;
 pub use keeper::keeper_main;
 pub use local::Local;
 pub use logs::{LogChunk, LogDir, LogFile};
 pub use options::{LocalOptions, Sink};
+pub use process::EXIT_OUTPUT_TOO_LARGE;

@@ -1,22 +1,23 @@
-use std::collections::VecDeque;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cadran_core::{Found, Millis, Order, Outcome, RunId, Start};
+use cadran_core::{Found, Millis, Order};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use rustc_hash::FxHashMap;
 use tokio::runtime::Runtime;
-use tokio::sync::{Notify, OnceCell, mpsc, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
 
-use crate::attempt::{Attempt, Gate, Halt};
-use crate::journal::{Journal, Key};
+use crate::attempt::Halt;
+use crate::desk::Shared;
+use crate::journal::Journal;
 use crate::keeper::Keeper;
-use crate::outbox::{Fact, Outbox};
-use crate::procfs::{self, Ticks};
-use crate::sweep::{Swept, kill_left, sweep};
+use crate::outbox::Outbox;
+use crate::procfs;
+use crate::sweep::{Lookout, kill_left};
 use crate::{ExecError, LocalOptions, Sink};
 
 /// The executor inside the server: runs attempts as processes of this machine.
@@ -48,7 +49,10 @@ impl Local {
         sink: Sink,
     ) -> Result<(Local, Vec<Found>), ExecError> {
         let journal = Journal::open(&options.journal, &options.lock())?;
-        std::fs::create_dir_all(&options.logs)
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&options.logs)
             .map_err(ExecError::file("create the log directory", &options.logs))?;
         let house = house(&options.journal);
         let killed = kill_left(&journal.open_processes(), |mark| mark.starts_with(&house));
@@ -70,6 +74,9 @@ impl Local {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("cadran-exec")
+            // Starting a process takes as long as hundreds of usual tasks: pipes, exits and timers are looked at
+            // after each one, not after 61.
+            .event_interval(1)
             .enable_all()
             .build()
             .map_err(ExecError::Threads)?;
@@ -77,6 +84,7 @@ impl Local {
             options,
             life,
             desk: Mutex::default(),
+            lookout: Lookout::default(),
             journal: Mutex::new(journal),
             outbox: Outbox::new(sink, now, keeper),
             opened: procfs::ticks_now(),
@@ -110,8 +118,7 @@ impl Local {
     ///
     /// Returns when all reports are delivered and the keeper is dismissed.
     pub async fn drain(&self, patience: Duration) {
-        self.shared.desk().is_draining = true;
-        self.shared.desk().line.clear();
+        self.shared.desk().close();
         for (halt, patience) in [(Halt::Stop, patience), (Halt::Kill, KILL_PATIENCE)] {
             for seat in self.shared.desk().live.values() {
                 seat.send_replace(halt);
@@ -138,8 +145,7 @@ impl Drop for Local {
         // Without a drain, what still lives goes hard: the tasks that watch it end here.
         let is_idle = {
             let mut desk = self.shared.desk();
-            desk.is_draining = true;
-            desk.line.clear();
+            desk.close();
             desk.live.is_empty()
         };
         let leaders = if is_idle { Vec::new() } else { self.shared.journal().open_processes() };
@@ -151,6 +157,8 @@ impl Drop for Local {
             runtime.shutdown_background();
         }
         self.shared.outbox.dismiss_keeper();
+        // Tasks that are just ending may hold the journal a moment longer; the next owner need not wait for them.
+        self.shared.journal().unlock();
     }
 }
 
@@ -161,239 +169,12 @@ const THREADS: usize = 2;
 /// How long a drain waits for killed processes. What survives KILL hangs in the kernel.
 const KILL_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Between the end of an attempt and the sweep after it: one sweep for all ends of a burst.
-const SWEEP_PAUSE: Duration = Duration::from_millis(200);
-
-/// Sweeps also go on while long attempts run, for the zombies their detached processes leave with us.
-const SWEEP_EVERY: Duration = Duration::from_secs(10);
-
-/// A sweep may take this part of one core on a machine with very many processes.
-const SWEEP_SHARE: u32 = 20;
-
 /// Handles wanted: `live_max` attempts with four each, and the rest of the server.
 const HANDLES_WANTED: u64 = 65_536;
 
-struct Shared {
-    options: LocalOptions,
-    /// Names this executor and this life of it: the first part of every mark.
-    life: String,
-    desk: Mutex<Desk>,
-    journal: Mutex<Journal>,
-    outbox: Outbox,
-    /// When this life began.
-    opened: Ticks,
-    ended: Notify,
-    sweep_wanted: Notify,
-}
-
-/// What is on and what waits.
-#[derive(Default)]
-struct Desk {
-    live: FxHashMap<Key, watch::Sender<Halt>>,
-    /// In order of arrival, while `live_max` are on.
-    line: VecDeque<Start>,
-    /// Runs with preconditions of the job, until they are closed.
-    gates: FxHashMap<RunId, Gate>,
-    is_draining: bool,
-}
-
-impl Shared {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn take_orders(self: Arc<Shared>, mut orders: mpsc::UnboundedReceiver<Vec<Order>>) {
-        while let Some(batch) = orders.recv().await {
-            let mut admitted = Vec::new();
-            for order in batch {
-                match order {
-                    Order::Start(start) => self.line_up(start, &mut admitted),
-                    Order::Stop { run, step, attempt } => self.stop(Key { run, step, attempt }),
-                    Order::Close { run } => {
-                        self.desk().gates.remove(&run);
-                        self.journal().close(run);
-                    }
-                }
-            }
-            self.begin(admitted);
-        }
-    }
-
-    async fn deliver(self: Arc<Shared>) {
-        loop {
-            self.outbox.ready().await;
-            self.outbox.deliver(&self.journal);
-        }
-    }
-
-    async fn keep_sweeping(self: Arc<Shared>) {
-        let mut pause = SWEEP_PAUSE;
-        loop {
-            let is_busy = !self.desk().live.is_empty();
-            if is_busy {
-                let _ = timeout(SWEEP_EVERY, self.sweep_wanted.notified()).await;
-            } else {
-                self.sweep_wanted.notified().await;
-            }
-            // Until a sweep finds nothing: what was killed in one is a zombie in the next.
-            for _ in 0..SWEEP_SHARE {
-                sleep(pause).await;
-                let began = Instant::now();
-                let shared = Arc::clone(&self);
-                let swept = tokio::task::spawn_blocking(move || shared.sweep()).await;
-                pause = SWEEP_PAUSE.max(began.elapsed() * SWEEP_SHARE);
-                if !swept.is_ok_and(|swept| swept.killed > 0 || swept.is_undone) {
-                    break;
-                }
-            }
-        }
-    }
-
-    fn line_up(self: &Arc<Shared>, start: Start, admitted: &mut Vec<(Start, watch::Receiver<Halt>)>) {
-        let key = key_of(&start);
-        let mut desk = self.desk();
-        let is_seen = desk.live.contains_key(&key)
-            || desk.line.iter().any(|waiting| key_of(waiting) == key)
-            || self.journal().knows(key);
-        if is_seen || desk.is_draining {
-            return;
-        }
-        // A run that is in the journal has passed its gate in an earlier life.
-        if !start.context.body.preconditions.is_empty() && !self.journal().knows_run(start.run) {
-            desk.gates.entry(start.run).or_insert_with(|| Arc::new(OnceCell::new()));
-        }
-        if desk.live.len() < self.options.live_max {
-            let (seat, halt) = watch::channel(Halt::No);
-            desk.live.insert(key, seat);
-            admitted.push((start, halt));
-        } else {
-            desk.line.push_back(start);
-        }
-    }
-
-    /// Journals the starts of a batch in one write, then lets them go.
-    fn begin(self: &Arc<Shared>, admitted: Vec<(Start, watch::Receiver<Halt>)>) {
-        let keys: Vec<Key> = admitted.iter().map(|(start, _)| key_of(start)).collect();
-        let mut journal = self.journal();
-        if keys.is_empty() {
-            // The batch may have closed runs.
-            journal.write();
-        } else {
-            journal.begin(&keys, self.outbox.now());
-        }
-        drop(journal);
-        if !admitted.is_empty() {
-            self.sweep_wanted.notify_one();
-        }
-        for (start, halt) in admitted {
-            tokio::spawn(Arc::clone(self).run(start, halt));
-        }
-    }
-
-    async fn run(self: Arc<Shared>, start: Start, halt: watch::Receiver<Halt>) {
-        let key = key_of(&start);
-        let mut seat = Seat { shared: Arc::clone(&self), key, is_told: false };
-        let mark = format!("{}/{}/{}/{}", self.life, key.run, key.step.0, key.attempt);
-        let gate = self.desk().gates.get(&key.run).cloned();
-        let attempt = Attempt { options: &self.options, start: &start, mark: &mark, gate, halt };
-        let verdict = attempt.run(|born| self.outbox.push(Fact::Spawned(key, born.clone()))).await;
-        seat.is_told = true;
-        self.outbox.push(Fact::Ended {
-            key,
-            outcome: verdict.outcome,
-            output: verdict.output,
-            born: verdict.born,
-        });
-    }
-
-    fn stop(&self, key: Key) {
-        let mut desk = self.desk();
-        if let Some(seat) = desk.live.get(&key) {
-            seat.send_if_modified(|halt| std::mem::replace(halt, Halt::Stop.max(*halt)) == Halt::No);
-        } else if let Some(at) = desk.line.iter().position(|start| key_of(start) == key) {
-            desk.line.remove(at);
-            self.outbox.push(Fact::Ended { key, outcome: Outcome::Stopped, output: None, born: None });
-        }
-    }
-
-    /// An attempt is over: its place goes to the next in line.
-    fn release(self: &Arc<Shared>, key: Key) {
-        let mut admitted = Vec::new();
-        let mut desk = self.desk();
-        desk.live.remove(&key);
-        while desk.live.len() < self.options.live_max {
-            let Some(start) = desk.line.pop_front() else { break };
-            let (seat, halt) = watch::channel(Halt::No);
-            desk.live.insert(key_of(&start), seat);
-            admitted.push((start, halt));
-        }
-        drop(desk);
-        if !admitted.is_empty() {
-            self.begin(admitted);
-        }
-        self.ended.notify_waiters();
-        self.sweep_wanted.notify_one();
-    }
-
-    fn sweep(&self) -> Swept {
-        sweep(&self.life, self.opened, |mark| self.is_live(mark))
-    }
-
-    fn is_live(&self, mark: &str) -> bool {
-        let key = mark.strip_prefix(&self.life).and_then(|rest| {
-            let mut parts = rest.strip_prefix('/')?.split('/');
-            let run = parts.next()?.parse().ok()?;
-            let step = cadran_core::StepNo(parts.next()?.parse().ok()?);
-            Some(Key { run, step, attempt: parts.next()?.parse().ok()? })
-        });
-        key.is_some_and(|key| self.desk().live.contains_key(&key))
-    }
-
-    async fn all_ended(&self) {
-        loop {
-            let ended = self.ended.notified();
-            tokio::pin!(ended);
-            // Registered before the look, so that an end in between is not missed.
-            ended.as_mut().enable();
-            if self.desk().live.is_empty() {
-                return;
-            }
-            ended.await;
-        }
-    }
-}
-
-/// An attempt's place among the live. Given back however the attempt's task ends.
-struct Seat {
-    shared: Arc<Shared>,
-    key: Key,
-    is_told: bool,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        if !self.is_told && !self.shared.desk().is_draining {
-            // The task ended without a verdict, which only a bug of ours can bring about. The run must not hang.
-            let (key, outcome) = (self.key, Outcome::Lost);
-            self.shared.outbox.push(Fact::Ended { key, outcome, output: None, born: None });
-        }
-        if tokio::runtime::Handle::try_current().is_ok() {
-            self.shared.release(self.key);
-        }
-    }
-}
-
-fn key_of(start: &Start) -> Key {
-    Key { run: start.run, step: start.step, attempt: start.attempt }
-}
-
 /// Names the data directory, the same in every life: FNV-1a of the journal's full path.
 fn house(journal: &Path) -> String {
-    let path = std::path::absolute(journal).unwrap_or_else(|_| journal.to_path_buf());
+    let path = std::fs::canonicalize(journal).unwrap_or_else(|_| journal.to_path_buf());
     let hash = path.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });

@@ -11,7 +11,7 @@ use crate::attempt::Halt;
 use crate::command;
 use crate::environment::Environment;
 use crate::family;
-use crate::sweep::kill_family;
+use crate::sweep::Lookout;
 
 /// Where preconditions are judged: the same place the step would run in.
 pub(crate) struct Place<'a> {
@@ -21,6 +21,7 @@ pub(crate) struct Place<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) mark: &'a str,
     pub(crate) timeout: Duration,
+    pub(crate) lookout: &'a Lookout,
 }
 
 /// Why the step does not start.
@@ -113,8 +114,7 @@ impl Place<'_> {
         };
         leader.signal_group(Signal::SIGKILL);
         if answer.is_err() {
-            let (born, mark) = (leader.born.clone(), self.mark.to_owned());
-            let _ = tokio::task::spawn_blocking(move || kill_family(&born, &mark)).await;
+            self.lookout.kill(&leader.born, self.mark).await;
             // A no-op when the exit was seen already.
             let _ = child.wait().await;
         }

@@ -22,6 +22,7 @@ pub(crate) struct Born {
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) processes: BTreeMap<i32, Process>,
+    children: BTreeMap<i32, Vec<i32>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,7 @@ impl Snapshot {
             let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
             if let Some(process) = read_stat(pid, &mut buffer) {
                 snapshot.processes.insert(pid, process);
+                snapshot.children.entry(process.parent).or_default().push(pid);
             }
         }
         snapshot
@@ -56,19 +58,19 @@ impl Snapshot {
 
     /// The roots and everything below them, zombies left out.
     pub(crate) fn below(&self, roots: impl IntoIterator<Item = i32>) -> Vec<Process> {
-        let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-        for process in self.processes.values() {
-            children.entry(process.parent).or_default().push(process.pid);
-        }
         let mut found: BTreeMap<i32, Process> = BTreeMap::new();
         let mut open: Vec<i32> = roots.into_iter().collect();
         while let Some(pid) = open.pop() {
             let Some(process) = self.processes.get(&pid) else { continue };
             if found.insert(pid, *process).is_none() {
-                open.extend(children.get(&pid).into_iter().flatten());
+                open.extend(self.children.get(&pid).into_iter().flatten());
             }
         }
         found.into_values().filter(|process| !process.is_zombie).collect()
+    }
+
+    pub(crate) fn children_of(&self, pid: i32) -> impl Iterator<Item = &Process> {
+        self.children.get(&pid).into_iter().flatten().filter_map(|child| self.processes.get(child))
     }
 
     /// The process, if it is still the same one and not a zombie.

@@ -1,5 +1,11 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use nix::unistd::getpgrp;
+use tokio::sync::Mutex;
 
 use crate::family;
 use crate::procfs::{self, Born, Process, Snapshot, Ticks};
@@ -9,120 +15,157 @@ pub(crate) const MARK: &str = "CADRAN_MARK";
 
 /// Times a family is looked for and killed: each look finds what was forked since the one before, and a fork bomb
 /// must not hold us for ever.
-const ROUNDS_MAX: usize = 50;
+const ROUNDS_MAX: u32 = 50;
 
-/// What a sweep saw.
+/// From the third look on: what was killed needs a moment to give back its memory.
+const ROUND_PAUSE: Duration = Duration::from_millis(5);
+
+/// All processes, and the marks of those that became our children because their own parent died.
+///
+/// As the subreaper of everything below us we adopt whatever loses its parent: a process that left the group of its
+/// attempt is either below one that did not, or our child.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    snapshot: Snapshot,
+    adopted: BTreeMap<i32, Option<String>>,
+}
+
+impl View {
+    pub(crate) fn take() -> View {
+        let snapshot = Snapshot::take();
+        let adopted = snapshot
+            .children_of(me())
+            .filter(|child| !child.is_zombie && !family::is_leader(child.pid))
+            .map(|child| (child.pid, procfs::variable(child.pid, MARK)))
+            .collect();
+        View { snapshot, adopted }
+    }
+
+    /// Everything alive of one attempt: its leader's tree, its group, and adopted children with its mark.
+    pub(crate) fn family(&self, leader: &Born, mark: &str) -> Vec<Process> {
+        let led = self.snapshot.processes.values().filter(|process| {
+            let is_leader = process.pid == leader.pid && leader.at.contains(&process.began);
+            is_leader || process.group == leader.pid && process.began >= *leader.at.start()
+        });
+        let adopted = self.adopted.iter().filter(|(_, its)| its.as_deref() == Some(mark));
+        self.snapshot.below(led.map(|process| process.pid).chain(adopted.map(|(pid, _)| *pid)))
+    }
+}
+
+/// Looks at the processes of the machine for many attempts at once: to stop a thousand takes as many looks as to stop
+/// a few.
+#[derive(Debug, Default)]
+pub(crate) struct Lookout {
+    begun: AtomicU64,
+    latest: Mutex<(u64, Arc<View>)>,
+}
+
+impl Lookout {
+    /// A look that began after this call.
+    pub(crate) async fn look(&self) -> Arc<View> {
+        let begun_before = self.begun.load(Ordering::SeqCst);
+        let mut latest = self.latest.lock().await;
+        // While we waited for our turn, another look may have begun and ended.
+        if latest.0 <= begun_before {
+            let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+            let view = tokio::task::spawn_blocking(View::take).await.unwrap_or_default();
+            *latest = (number, Arc::new(view));
+        }
+        Arc::clone(&latest.1)
+    }
+
+    /// Kills everything alive of one attempt, until a look finds nothing.
+    pub(crate) async fn kill(&self, leader: &Born, mark: &str) {
+        for round in 0..ROUNDS_MAX {
+            let family = self.look().await.family(leader, mark);
+            if family.is_empty() {
+                return;
+            }
+            family.iter().for_each(|process| procfs::signal(process, Signal::SIGKILL));
+            if round > 1 {
+                tokio::time::sleep(ROUND_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// What a sweep did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Swept {
     /// Strays that were killed.
     pub(crate) killed: usize,
+    /// Children of unknown origin that may belong to an attempt that is still on.
+    pub(crate) suspects: usize,
     /// It was not the moment: a start was going on.
     pub(crate) is_undone: bool,
 }
 
-/// Everything alive of one attempt: its leader's tree, its group, and adopted children with its mark.
-///
-/// As the subreaper of everything below us, we become the parent of what lost its own: a process that left the group
-/// is either below one that did not, or our child.
-pub(crate) fn family_of(leader: &Born, mark: &str) -> Vec<Process> {
-    let snapshot = Snapshot::take();
-    let me = std::process::id() as i32;
-    let mut roots = Vec::new();
-    for process in snapshot.processes.values() {
-        let is_leader = process.pid == leader.pid && leader.at.contains(&process.began);
-        let is_in_group = process.group == leader.pid && process.began >= *leader.at.start();
-        let is_adopted = process.parent == me && !process.is_zombie && !family::is_leader(process.pid);
-        if is_leader
-            || is_in_group
-            || is_adopted && procfs::variable(process.pid, MARK).as_deref() == Some(mark)
-        {
-            roots.push(process.pid);
-        }
-    }
-    snapshot.below(roots)
-}
-
-/// Kills everything alive of one attempt, until a look finds nothing.
-pub(crate) fn kill_family(leader: &Born, mark: &str) {
-    for _ in 0..ROUNDS_MAX {
-        let family = family_of(leader, mark);
-        if family.is_empty() {
-            return;
-        }
-        family.iter().for_each(|process| procfs::signal(process, Signal::SIGKILL));
-    }
-}
-
 /// Kills adopted children whose attempt is over, and reaps the dead among them. `opened` is when the executor began.
 pub(crate) fn sweep(life: &str, opened: Ticks, is_live: impl Fn(&str) -> bool) -> Swept {
-    let snapshot = Snapshot::take();
-    let me = std::process::id() as i32;
+    let View { snapshot, adopted } = View::take();
     let my_group = getpgrp().as_raw();
-    let mut strays = Vec::new();
-    let mut zombies = Vec::new();
-    for child in
-        snapshot.processes.values().filter(|child| child.parent == me && !family::is_leader(child.pid))
-    {
-        // Children in our own group were started by other parts of this program, which wait for them.
-        if child.is_zombie {
-            if child.group != my_group {
-                zombies.push(*child);
-            }
-            continue;
-        }
-        let is_stray = match procfs::variable(child.pid, MARK) {
+    // What came with us from before an `exec` is not ours, nor is all that the first process of a container adopts.
+    let is_unknown = |child: &Process| me() != 1 && child.began > opened && child.group != my_group;
+    let (mut strays, mut suspects) = (Vec::new(), 0);
+    for (pid, mark) in &adopted {
+        let Some(child) = snapshot.processes.get(pid) else { continue };
+        match mark {
             Some(mark) => {
-                mark.strip_prefix(life).is_some_and(|rest| rest.starts_with('/') && !is_live(&mark))
+                let is_ours = mark.strip_prefix(life).is_some_and(|rest| rest.starts_with('/'));
+                if is_ours && !is_live(mark) {
+                    strays.push(*pid);
+                }
             }
-            // It cleared its environment: it may go when no attempt is left that can have started it. What came
-            // with us from before an `exec` is not ours, nor is all that the first process of a container adopts.
-            None => {
-                let is_ours = me != 1 && child.began > opened && child.group != my_group;
-                is_ours && !family::has_leader_since(child.began)
-            }
-        };
-        if is_stray {
-            strays.push(child.pid);
+            // It cleared its environment: it may go when no attempt is left that can have started it.
+            None if is_unknown(child) && family::has_leader_since(child.began) => suspects += 1,
+            None if is_unknown(child) => strays.push(*pid),
+            None => {}
         }
     }
+    // Children in our own group were started by other parts of this program, which wait for them.
+    let is_orphan = |child: &&Process| child.is_zombie && child.group != my_group;
+    let mut zombies: Vec<&Process> = snapshot.children_of(me()).filter(is_orphan).collect();
+    zombies.retain(|zombie| !family::is_leader(zombie.pid));
     if strays.is_empty() && zombies.is_empty() {
-        return Swept::default();
+        return Swept { suspects, ..Swept::default() };
     }
     // Some of them may be our own that were just being started during the look.
-    let Some(_quiet) = family::quiet() else { return Swept { killed: 0, is_undone: true } };
+    let Some(_quiet) = family::quiet() else { return Swept { killed: 0, suspects, is_undone: true } };
     strays.retain(|pid| !family::is_leader(*pid));
     zombies.retain(|zombie| !family::is_leader(zombie.pid));
     let strays = snapshot.below(strays);
     strays.iter().for_each(|process| procfs::signal(process, Signal::SIGKILL));
-    zombies.iter().for_each(family::reap);
-    Swept { killed: strays.len(), is_undone: false }
+    zombies.into_iter().for_each(family::reap);
+    Swept { killed: strays.len(), suspects, is_undone: false }
 }
 
 /// Kills what a server that is gone has left: the trees and groups of its leaders, and every process whose mark is of
 /// a life that `is_gone` knows. Returns how many were found.
 pub(crate) fn kill_left(leaders: &[Born], is_gone: impl Fn(&str) -> bool) -> usize {
-    let mut total = 0;
+    let leaders: BTreeMap<i32, &Born> = leaders.iter().map(|leader| (leader.pid, leader)).collect();
+    let mut found = BTreeMap::new();
     for _ in 0..ROUNDS_MAX {
         let snapshot = Snapshot::take();
-        let mut roots = Vec::new();
-        for process in snapshot.processes.values() {
-            let is_led = leaders.iter().any(|leader| {
-                // A group whose leader is gone is only ours for sure by its mark.
-                leader.pid == process.group && snapshot.is_alive(leader)
-            });
-            let life_is_gone = || procfs::variable(process.pid, MARK).is_some_and(|mark| is_gone(&mark));
-            if is_led || life_is_gone() {
-                roots.push(process.pid);
-            }
-        }
+        let is_left = |process: &&Process| {
+            // A group whose leader is gone is only for sure its own by the mark.
+            leaders.get(&process.group).is_some_and(|leader| snapshot.is_alive(leader))
+                || procfs::variable(process.pid, MARK).is_some_and(|mark| is_gone(&mark))
+        };
+        let roots = snapshot.processes.values().filter(is_left).map(|process| process.pid);
         let mut left = snapshot.below(roots);
         // A server that a step of its previous life has started must not end itself.
-        left.retain(|process| process.pid != std::process::id() as i32);
+        left.retain(|process| process.pid != me());
         if left.is_empty() {
             break;
         }
-        total += left.len();
-        left.iter().for_each(|process| procfs::signal(process, Signal::SIGKILL));
+        for process in left {
+            procfs::signal(&process, Signal::SIGKILL);
+            found.insert(process.pid, process.began);
+        }
     }
-    total
+    found.len()
+}
+
+fn me() -> i32 {
+    std::process::id() as i32
 }
