@@ -1,0 +1,245 @@
+//! The server as its users meet it: files, runs, restarts.
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+
+use support::{Home, alive, run, wait_for};
+
+#[test]
+fn a_due_becomes_a_run_with_its_logical_time() {
+    let home = Home::new();
+    let out = home.path("out");
+    home.job("hello", &format!("schedule: every 1s\nrun: echo \"$CADRAN_JOB $CADRAN_DUE $CADRAN_RUN_ID\" >> {}\n", out.display()));
+    let server = home.serve();
+    assert!(server.ready.contains("1 jobs"), "{}", server.ready);
+    let done = server.run_with("hello", "succeeded");
+    let line = wait_for("the job's line", || home.lines("out").into_iter().next());
+    assert!(line.starts_with("hello 20"), "{line}");
+    let due = done["due"].as_str().expect("a due");
+    let id = done["id"].as_str().expect("an id");
+    assert!(home.lines("out").contains(&format!("hello {due} {id}")), "{due} {id} in {:?}", home.lines("out"));
+    assert!(done["late_ms"].as_i64().is_some_and(|late| late < 5_000), "{done}");
+    assert!(server.stop().success());
+}
+
+#[test]
+fn files_come_change_and_go_while_the_server_runs() {
+    let home = Home::new();
+    let server = home.serve();
+    home.job("first", "schedule: every 1s\nrun: echo one\n");
+    server.run_with("first", "succeeded");
+    // Edited: the new definition is in force, under the same job.
+    home.job("first", "schedule: every 1s\nrun: exit 3\n");
+    let failed = server.run_with("first", "failed");
+    assert_eq!(failed["revision"], 2, "{failed}");
+    // Malformed: shown with its place, the last good job stays, and nobody else is disturbed.
+    home.job("other", "schedule: every 1s\nrun: echo two\n");
+    home.job("first", "schedule: every 1s\nrnu: exit 3\n");
+    let problem = wait_for("the problem", || {
+        let (_, body) = server.get("/api/v1/problems");
+        body["problems"].as_array().and_then(|problems| problems.first().cloned())
+    });
+    assert_eq!((problem["line"].as_u64(), problem["column"].as_u64()), (Some(2), Some(1)), "{problem}");
+    server.run_with("other", "succeeded");
+    // Deleted: gone, with its history kept.
+    home.remove_job("other");
+    wait_for("the job to go", || (server.get("/api/v1/jobs/other").1["removed_at"].is_string()
+        || server.get("/api/v1/jobs/other").0 == 404)
+        .then_some(()));
+    assert!(!server.runs("other", "succeeded").is_empty());
+    assert!(server.stop().success());
+}
+
+#[test]
+fn a_burst_of_files_is_taken_whole() {
+    let home = Home::new();
+    let server = home.serve();
+    for no in 0..2_000 {
+        std::fs::write(home.path(&format!("jobs/job{no}.yaml")), "schedule: '@yearly'\nrun: 'true'\n").expect("a file");
+    }
+    wait_for("all jobs", || {
+        let (_, text) = server.get("/metrics");
+        text.as_str().is_some_and(|text| text.lines().any(|line| line == "cadran_jobs 2000")).then_some(())
+    });
+    assert!(server.stop().success());
+}
+
+#[test]
+fn a_run_by_hand_gets_its_parameters_as_data() {
+    let home = Home::new();
+    let out = home.path("out");
+    home.job("greet", &format!("params: {{who: world}}\nrun: printf '%s\\n' \"$who\" >> {}\n", out.display()));
+    let server = home.serve();
+    let evil = "$(touch stolen); `id` \\\" ' ; echo";
+    let run = server.trigger("greet", &serde_json::json!({ "params": { "who": evil } }).to_string());
+    server.run_is(&run, "succeeded");
+    let run = server.trigger("greet", "{}");
+    server.run_is(&run, "succeeded");
+    assert_eq!(home.lines("out"), [evil, "world"]);
+    let (code, refused) = server.post("/api/v1/jobs/greet/trigger", r#"{"params":{"PATH":"/tmp"}}"#);
+    assert_eq!(code, 422, "{refused}");
+    let (code, _) = server.post("/api/v1/jobs/nobody/trigger", "{}");
+    assert_eq!(code, 404);
+}
+
+#[test]
+fn steps_retry_and_hand_over_outputs_and_handlers_run() {
+    let home = Home::new();
+    let dir = home.path("");
+    home.job(
+        "flow",
+        &format!(
+            "steps:\n  - name: flaky\n    run: test \"$CADRAN_ATTEMPT\" = 3\n    retry: {{limit: 4, interval: 10ms}}\n  \
+             - name: make\n    depends: flaky\n    run: echo '  value 7  '\n    output: VALUE\n  \
+             - name: use\n    depends: make\n    run: echo \"[$VALUE]\" >> out\n    dir: {0}\n\
+             handlers:\n  success: echo success >> {0}/out\n  exit: echo exit >> {0}/out\n",
+            dir.display()
+        ),
+    );
+    let server = home.serve();
+    let run = server.trigger("flow", "{}");
+    let done = server.run_is(&run, "succeeded");
+    assert_eq!(home.lines("out"), ["[value 7]", "success", "exit"]);
+    let steps = done["steps"].as_array().expect("steps");
+    assert_eq!(steps[0]["attempt"], 3, "{done}");
+}
+
+#[test]
+fn a_stopped_run_leaves_no_process_and_can_be_retried() {
+    let home = Home::new();
+    let marker = format!("cadran-test-{}-stop", std::process::id());
+    home.job("long", &format!("run: (setsid sleep 300 {marker}-detached &) ; sh -c 'sleep 300; : {marker}'\n").replace("sleep 300 ", "sh -c 'sleep 300; : ").replace("-detached &", "-detached' &"));
+    let server = home.serve();
+    let run = server.trigger("long", "{}");
+    server.run_is(&run, "running");
+    wait_for("the processes", || alive(&marker).then_some(()));
+    let (code, answer) = server.post(&format!("/api/v1/runs/{run}/stop"), "");
+    assert!(code < 300, "{code} {answer}");
+    let stopped = server.run_is(&run, "stopped");
+    assert_eq!(stopped["attempt"], 1);
+    wait_for("every process to go", || (!alive(&marker)).then_some(()));
+    home.job("long", "run: echo short\n");
+    wait_for("the edit", || (server.get("/api/v1/jobs/long").1["revision"] == 2).then_some(()));
+    let (code, answer) = server.post(&format!("/api/v1/runs/{run}/retry"), "");
+    assert!(code < 300, "{code} {answer}");
+    server.run_is(&run, "running");
+    server.post(&format!("/api/v1/runs/{run}/stop"), "");
+    server.run_is(&run, "stopped");
+    wait_for("every process to go", || (!alive(&marker)).then_some(()));
+}
+
+#[test]
+fn pause_counts_what_it_skips() {
+    let home = Home::new();
+    home.job("beat", "schedule: every 1s\nrun: 'true'\n");
+    let server = home.serve();
+    server.run_with("beat", "succeeded");
+    assert!(server.post("/api/v1/jobs/beat/pause", "").0 < 300);
+    // Promised runs are skipped with the reason; dues that fall into the pause are counted when it ends.
+    wait_for("a skipped run", || {
+        let skipped = server.runs("beat", "skipped");
+        skipped.iter().any(|run| run["skip"]["reason"] == "paused" || run.to_string().contains("paused")).then_some(())
+    });
+    let before = server.runs("beat", "succeeded").len();
+    assert!(server.post("/api/v1/jobs/beat/resume", "").0 < 300);
+    wait_for("the next run", || (server.runs("beat", "succeeded").len() > before).then_some(()));
+}
+
+#[test]
+fn a_killed_server_goes_on_where_it_stood() {
+    let home = Home::new();
+    let marker = format!("cadran-test-{}-kill", std::process::id());
+    let out = home.path("out");
+    home.job("long", &format!("run: echo \"$CADRAN_ATTEMPT\" >> {}; sh -c 'sleep 300; : {marker}'\n", out.display()));
+    let server = home.serve();
+    let run = server.trigger("long", "{}");
+    server.run_is(&run, "running");
+    wait_for("the process", || alive(&marker).then_some(()));
+    server.kill();
+    wait_for("no stray", || (!alive(&marker)).then_some(()));
+    let server = home.serve();
+    // The lost attempt is started again, visibly, and the run is the same.
+    wait_for("the second attempt", || (home.lines("out") == ["1", "2"]).then_some(()));
+    let again = server.run_is(&run, "running");
+    assert_eq!(again["attempt"], 2, "{again}");
+    assert!(server.stop().success());
+    wait_for("no stray", || (!alive(&marker)).then_some(()));
+}
+
+#[test]
+fn at_most_once_means_not_again_after_a_kill() {
+    let home = Home::new();
+    let out = home.path("out");
+    home.job("once", &format!("retry: never\nrun: echo x >> {}; sleep 300\n", out.display()));
+    let server = home.serve();
+    let run = server.trigger("once", "{}");
+    wait_for("the start", || (!home.lines("out").is_empty()).then_some(()));
+    server.kill();
+    let server = home.serve();
+    server.run_is(&run, "lost");
+    assert_eq!(home.lines("out"), ["x"]);
+}
+
+#[test]
+fn missed_dues_are_judged_after_downtime() {
+    let home = Home::new();
+    home.job("minutely", "schedule: every 1s\nmisfire: once\nrun: 'true'\n");
+    let server = home.serve();
+    server.run_with("minutely", "succeeded");
+    server.kill();
+    // Twelve seconds away: some dues are more than ten seconds late by then.
+    wait_for_downtime();
+    let server = home.serve();
+    wait_for("a superseded stretch", || {
+        let (_, body) = server.get("/api/v1/history?job=minutely&limit=1000");
+        body.to_string().contains("superseded").then_some(())
+    });
+    assert!(server.stop().success());
+}
+
+/// Downtime is a stretch of time: there is no moment to wait for but its end.
+#[allow(clippy::disallowed_methods)]
+fn wait_for_downtime() {
+    std::thread::sleep(std::time::Duration::from_secs(12));
+}
+
+#[test]
+fn two_servers_do_not_share_a_directory() {
+    let home = Home::new();
+    let server = home.serve();
+    let data = home.data();
+    let second = run(&["serve", "--data", &data.display().to_string(), "--listen", "127.0.0.1:0"]);
+    assert!(!second.status.success());
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(said.contains("another server uses"), "{said}");
+    assert!(server.stop().success());
+}
+
+#[test]
+fn closed_by_default() {
+    let home = Home::new();
+    let server = home.serve();
+    let mode = std::fs::metadata(home.data().join("token")).expect("a token").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(server.get("/health").0, 200);
+    let open = run(&["serve", "--data", "/nowhere", "--listen", "0.0.0.0:0"]);
+    assert!(!open.status.success());
+    assert!(String::from_utf8_lossy(&open.stderr).contains("--behind-proxy"));
+    assert!(server.stop().success());
+}
+
+#[test]
+fn a_job_that_triggers_itself_comes_to_an_end() {
+    let home = Home::new();
+    let binary = env!("CARGO_BIN_EXE_cadran");
+    home.job(
+        "echo",
+        &format!("overlap: allow\nrun: CADRAN_DATA={} {binary} trigger echo\n", home.data().display()),
+    );
+    let server = home.serve();
+    server.trigger("echo", "{}");
+    let failed = server.run_with("echo", "failed");
+    assert!(server.runs("echo", "failed,succeeded").len() <= 18, "{failed}");
+    assert!(server.stop().success());
+}
