@@ -10,7 +10,7 @@ use crate::Asked;
 use crate::measure::percentile;
 use crate::world::{World, fleet, fresh, runtime, stores, wall_nanos};
 
-pub fn run(asked: &Asked) {
+pub(crate) fn run(asked: &Asked) {
     let count: u64 = if asked.quick { 20 } else { 300 };
     let dir = tempfile::tempdir().expect("a directory");
     let stores = stores(dir.path());

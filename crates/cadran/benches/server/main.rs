@@ -17,9 +17,9 @@ mod world;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// What was asked for.
-pub struct Asked {
+pub(crate) struct Asked {
     /// Small sizes, to see that everything works.
-    pub quick: bool,
+    pub(crate) quick: bool,
     names: Vec<String>,
 }
 

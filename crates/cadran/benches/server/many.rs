@@ -12,7 +12,7 @@ use crate::world::{World, fleet, fresh, runtime, stores};
 /// How many definitions are handed over at once.
 const SLICE: usize = 20_000;
 
-pub fn run(asked: &Asked) {
+pub(crate) fn run(asked: &Asked) {
     let sizes: &[usize] = if asked.quick { &[20_000] } else { &[100_000, 1_000_000] };
     let dir = tempfile::tempdir().expect("a directory");
     println!(
@@ -63,7 +63,7 @@ async fn register(url: &str, size: usize) -> (f64, String) {
 
 /// The restarted server: prints memory, idle share and time to the first fire.
 #[allow(clippy::disallowed_methods)]
-pub fn child(args: &[String]) {
+pub(crate) fn child(args: &[String]) {
     let [url, size, secs] = args else { panic!("--child URL SIZE SECONDS") };
     let (size, secs) = (size.parse::<u64>().expect("a number"), secs.parse::<u64>().expect("a number"));
     let started = Instant::now();

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 /// CPU time of this process so far, all threads.
-pub fn cpu_self() -> Duration {
+pub(crate) fn cpu_self() -> Duration {
     cpu_of("/proc/self/stat").unwrap_or_default()
 }
 
 /// CPU time so far of all PostgreSQL processes on this machine, when the store is one.
-pub fn cpu_database(url: &str) -> Duration {
+pub(crate) fn cpu_database(url: &str) -> Duration {
     if !url.starts_with("postgres") {
         return Duration::ZERO;
     }
@@ -32,14 +32,15 @@ fn cpu_of(path: &str) -> Option<Duration> {
 }
 
 /// Resident memory of this process.
-pub fn resident_bytes() -> u64 {
+pub(crate) fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024
+    line.and_then(|line| line.split_whitespace().next()).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0)
+        * 1024
 }
 
 /// The value at a share of a sorted list.
-pub fn percentile(sorted: &[f64], share: f64) -> f64 {
+pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
     let at = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len().max(1)) - 1;
     sorted.get(at).copied().unwrap_or(f64::NAN)
 }

@@ -12,8 +12,9 @@ use crate::world::wall_nanos;
 
 /// Fires `count` timers due at `due`, recording each batch with one insert before it starts. Returns when the last
 /// one was started, in nanoseconds since the epoch.
-pub async fn burst(store: &Store, count: usize, due: Millis) -> i128 {
-    let mut heap: BinaryHeap<Reverse<(Millis, u32)>> = (0..count as u32).map(|job| Reverse((due, job))).collect();
+pub(crate) async fn burst(store: &Store, count: usize, due: Millis) -> i128 {
+    let mut heap: BinaryHeap<Reverse<(Millis, u32)>> =
+        (0..count as u32).map(|job| Reverse((due, job))).collect();
     let (clock, mut ids) = (Clock::start(), RunIds::new(1, None));
     let mut started = 0usize;
     let mut last = 0;

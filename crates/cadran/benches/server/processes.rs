@@ -13,7 +13,7 @@ use cadran_exec::{Local, LocalOptions};
 use crate::Asked;
 use crate::world::{at, fleet, fresh, runtime, second_ahead, stores};
 
-pub fn run(asked: &Asked) {
+pub(crate) fn run(asked: &Asked) {
     let (count, rounds) = if asked.quick { (50, 1) } else { (500, 5) };
     println!("{:<7} {:>14} {:>14} {:>7}", "round", "cadran", "bare spawn", "ratio");
     let mut ratios = Vec::new();
@@ -25,7 +25,11 @@ pub fn run(asked: &Asked) {
             (ours, (bare_before + bare(count).await) / 2)
         });
         let ratio = ours.as_secs_f64() / bare.as_secs_f64();
-        println!("{round:<7} {:>11.1} ms {:>11.1} ms {ratio:>7.2}", ours.as_secs_f64() * 1e3, bare.as_secs_f64() * 1e3);
+        println!(
+            "{round:<7} {:>11.1} ms {:>11.1} ms {ratio:>7.2}",
+            ours.as_secs_f64() * 1e3,
+            bare.as_secs_f64() * 1e3
+        );
         ratios.push(ratio);
     }
     ratios.sort_by(f64::total_cmp);
@@ -37,7 +41,8 @@ async fn ours(dir: &std::path::Path, count: usize) -> Duration {
     let (_, url) = stores(dir).remove(0);
     let (store, _) = fresh(&url).await;
     let (clock, line) = (Clock::start(), Line::default());
-    let (local, _) = Local::open(LocalOptions::new(dir), clock::wall, line.sink()).await.expect("an executor");
+    let (local, _) =
+        Local::open(LocalOptions::new(dir), clock::wall, line.sink()).await.expect("an executor");
     let local = Arc::new(local);
     let orders: Orders = {
         let local = local.clone();
@@ -66,7 +71,9 @@ async fn ours(dir: &std::path::Path, count: usize) -> Duration {
 async fn bare(count: usize) -> Duration {
     let started = Instant::now();
     let children: Vec<_> = (0..count)
-        .map(|_| tokio::spawn(async { tokio::process::Command::new("sh").args(["-c", "true"]).output().await }))
+        .map(|_| {
+            tokio::spawn(async { tokio::process::Command::new("sh").args(["-c", "true"]).output().await })
+        })
         .collect();
     for child in children {
         let output = child.await.expect("the task ends").expect("the process starts");

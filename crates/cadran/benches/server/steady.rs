@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use cadran_core::{Overlap, Policy};
 
-use crate::measure::{cpu_database, cpu_self, percentile};
 use crate::Asked;
+use crate::measure::{cpu_database, cpu_self, percentile};
 use crate::world::{World, fleet, fresh, runtime, stores};
 
-pub fn run(asked: &Asked) {
+pub(crate) fn run(asked: &Asked) {
     let (rates, secs): (&[usize], u64) = if asked.quick { (&[1_000], 5) } else { (&[1_000, 10_000], 30) };
     let dir = tempfile::tempdir().expect("a directory");
     println!(

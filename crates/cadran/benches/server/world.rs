@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cadran::server::clock::{self, Clock};
 use cadran::server::turn::Orders;
 use cadran::server::{self, Line, Running, revive};
-use cadran_core::{Body, Job, JobName, Millis, Order, Policy, Schedule, ScheduleAction, ScheduleEntry, Step, Work, Zone};
+use cadran_core::{
+    Body, Job, JobName, Millis, Order, Policy, Schedule, ScheduleAction, ScheduleEntry, Step, Work, Zone,
+};
 use cadran_cron::Dialect;
 use cadran_engine::{Engine, Event, JobChange, Options};
 use cadran_exec::InProcess;
@@ -16,7 +18,7 @@ use cadran_spec::{ScheduleText, encode};
 use cadran_store::Store;
 
 /// The stores of this run: SQLite in a directory of its own, and PostgreSQL when there is one.
-pub fn stores(dir: &std::path::Path) -> Vec<(&'static str, String)> {
+pub(crate) fn stores(dir: &std::path::Path) -> Vec<(&'static str, String)> {
     let mut stores = vec![("SQLite", format!("sqlite:{}", dir.join("bench.db").display()))];
     if let Ok(url) = std::env::var("CADRAN_TEST_POSTGRES") {
         stores.push(("PostgreSQL", url));
@@ -25,7 +27,7 @@ pub fn stores(dir: &std::path::Path) -> Vec<(&'static str, String)> {
 }
 
 /// A fresh store. PostgreSQL gets a schema of its own, so that benches do not read one another's rows.
-pub async fn fresh(url: &str) -> (Store, String) {
+pub(crate) async fn fresh(url: &str) -> (Store, String) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let no = NEXT.fetch_add(1, Ordering::Relaxed);
     let url = if let Some(path) = url.strip_prefix("sqlite:") {
@@ -49,13 +51,13 @@ async fn make_schema(url: &str, schema: &str) {
 
 /// Nanoseconds since the epoch.
 #[allow(clippy::disallowed_methods)]
-pub fn wall_nanos() -> i128 {
+pub(crate) fn wall_nanos() -> i128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i128)
 }
 
 /// Starts seen by the executor: how many, and when the latest came.
 #[derive(Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     state: Mutex<SeenState>,
     more: Condvar,
 }
@@ -86,40 +88,42 @@ impl Seen {
     }
 
     /// Keeps how late each start came.
-    pub fn keep_late(&self) {
+    pub(crate) fn keep_late(&self) {
         self.state.lock().expect("no holder panicked").keep_late = true;
     }
 
     /// How late each start came, in milliseconds, sorted.
-    pub fn late_ms(&self) -> Vec<f64> {
+    pub(crate) fn late_ms(&self) -> Vec<f64> {
         let state = self.state.lock().expect("no holder panicked");
         let mut late: Vec<f64> = state.late_nanos.iter().map(|&nanos| nanos as f64 / 1e6).collect();
         late.sort_by(f64::total_cmp);
         late
     }
 
-    pub fn starts(&self) -> u64 {
+    pub(crate) fn starts(&self) -> u64 {
         self.state.lock().expect("no holder panicked").starts
     }
 
     /// Waits until so many were started, and tells when the last one was. `None` when it takes too long.
-    pub fn wait_for(&self, starts: u64, patience: Duration) -> Option<i128> {
+    pub(crate) fn wait_for(&self, starts: u64, patience: Duration) -> Option<i128> {
         let state = self.state.lock().expect("no holder panicked");
-        let (state, waited) =
-            self.more.wait_timeout_while(state, patience, |state| state.starts < starts).expect("no holder panicked");
+        let (state, waited) = self
+            .more
+            .wait_timeout_while(state, patience, |state| state.starts < starts)
+            .expect("no holder panicked");
         (!waited.timed_out()).then_some(state.last_nanos)
     }
 }
 
 /// A running server over an in-process executor.
-pub struct World {
-    pub running: Running,
-    pub seen: Arc<Seen>,
+pub(crate) struct World {
+    pub(crate) running: Running,
+    pub(crate) seen: Arc<Seen>,
 }
 
 impl World {
     /// Opens the record and starts the loop. Runs end `delay` after they start.
-    pub async fn start(store: Store, delay: Duration) -> World {
+    pub(crate) async fn start(store: Store, delay: Duration) -> World {
         let (clock, line, seen) = (Clock::start(), Line::default(), Arc::new(Seen::default()));
         let (restored, _) = revive::restore(&store, Vec::new()).await.expect("the record can be read");
         let limits = Limits { slots: usize::MAX, ..Limits::default() };
@@ -142,13 +146,13 @@ impl World {
     }
 
     /// Registers jobs and waits until they are durable.
-    pub async fn put(&self, changes: Vec<JobChange>) {
+    pub(crate) async fn put(&self, changes: Vec<JobChange>) {
         self.running.line.tell(Event::Jobs(changes));
         self.durable().await;
     }
 
     /// Waits until nothing is on its way to the store.
-    pub async fn durable(&self) {
+    pub(crate) async fn durable(&self) {
         loop {
             let line = self.running.line.clone();
             let open = tokio::task::spawn_blocking(move || line.look(|engine| engine.uncommitted()));
@@ -160,7 +164,7 @@ impl World {
     }
 
     /// Waits until no run is open, and what happened is durable.
-    pub async fn quiet(&self) {
+    pub(crate) async fn quiet(&self) {
         loop {
             let line = self.running.line.clone();
             let open = tokio::task::spawn_blocking(move || line.look(|engine| engine.active_and_waiting()));
@@ -171,13 +175,13 @@ impl World {
         }
     }
 
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.running.stop(async {}).await;
     }
 }
 
 /// A fleet: jobs `job-0…` with the schedule `text(no)`.
-pub fn fleet(count: usize, policy: Policy, text: impl Fn(usize) -> String) -> Vec<JobChange> {
+pub(crate) fn fleet(count: usize, policy: Policy, text: impl Fn(usize) -> String) -> Vec<JobChange> {
     let step = Step { name: "main".into(), work: Work::Shell("true".into()), ..Step::default() };
     let body = Arc::new(Body { steps: vec![step], max_active_steps: 1, ..Body::default() });
     let utc = Zone::utc();
@@ -202,16 +206,16 @@ pub fn fleet(count: usize, policy: Policy, text: impl Fn(usize) -> String) -> Ve
 }
 
 /// The whole second at least `ahead` from now.
-pub fn second_ahead(ahead: Duration) -> Millis {
+pub(crate) fn second_ahead(ahead: Duration) -> Millis {
     (clock::wall() + ahead.as_millis() as Millis).div_euclid(1_000) * 1_000 + 1_000
 }
 
 /// A one-off schedule.
-pub fn at(due: Millis) -> String {
+pub(crate) fn at(due: Millis) -> String {
     format!("at {}", cadran_http::instant::to_text(due))
 }
 
 /// The async runtime of a bench.
-pub fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
