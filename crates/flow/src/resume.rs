@@ -22,8 +22,9 @@ impl Progress {
     ///
     /// Attempts go on from the highest number known. Under [`Resume::Recover`] an attempt that was on and is found
     /// ended is taken as it ended; one that is cut off, or that nobody knows, is lost: started again unless
-    /// `at_most_once`, at most [`LOST_MAX`] times, counted across recoveries. A run found in the middle of a stop
-    /// goes on stopping.
+    /// `at_most_once`, at most [`LOST_MAX`] times, counted across recoveries. One that was stopped with the server,
+    /// while nobody stopped the run, starts again and does not count. A run found in the middle of a stop goes on
+    /// stopping.
     pub fn resume(
         body: &Body,
         records: &[StepRecord],
@@ -102,10 +103,7 @@ impl Progress {
         slot.ended_at = record.ended_at.into();
         slot.exit_code = record.exit_code;
         slot.lost = record.lost;
-        // An attempt that is on has not failed yet. After a retry by hand this counts failures of earlier openings
-        // too, and so allows fewer retries rather than more.
-        let settled = record.attempt.saturating_sub(u32::from(state == State::Running));
-        slot.failures = settled.saturating_sub(record.lost);
+        slot.failures = failures(slot, 0);
         slot.given_up = state == State::Failed
             && slot.exit_code.is_none()
             && (slot.lost >= LOST_MAX || at_most_once && slot.lost > 0);
@@ -161,10 +159,11 @@ impl Progress {
                 // The order went out, and the server was gone before it could record that.
                 let lost = before.iter().filter(|(_, found)| is_cut_off(found)).count() as u32;
                 slot.lost = slot.lost.max(lost);
-                slot.failures = slot.attempt.saturating_sub(1).saturating_sub(slot.lost);
                 slot.state = State::Running;
                 slot.started_at = last.started_at.into();
             }
+            let stopped = before.iter().filter(|(_, found)| is_stopped(found)).count() as u32;
+            slot.failures = failures(slot, stopped);
             if slot.state == State::Running && slot.attempt == last.attempt {
                 newest.insert(*no, *last);
             }
@@ -205,12 +204,34 @@ impl Progress {
         let on: Vec<StepNo> = self.live().map(|(no, _)| no).collect();
         for no in on {
             let found = newest.get(&no);
-            let end = match found.and_then(|found| found.ended.as_ref().map(|ended| (ended, &found.output))) {
+            if found.is_some_and(|found| is_stopped(found)) && self.start_over(no, now) {
+                continue;
+            }
+            let end = match found.and_then(|found| Some((found.ended.as_ref()?, &found.output))) {
+                Some(((_, Outcome::Stopped), _)) | None => {
+                    AttemptEnd { at: now.wall, outcome: &Outcome::Lost, output: None }
+                }
                 Some(((at, outcome), output)) => AttemptEnd { at: *at, outcome, output: output.as_deref() },
-                None => AttemptEnd { at: now.wall, outcome: &Outcome::Lost, output: None },
             };
             self.attempt_over(body, no, end, now, out);
         }
+    }
+
+    /// An attempt that was stopped although nobody stopped the run went down with a server that ended in good order.
+    /// That says nothing against the step: it starts again, and the attempt counts neither as failed nor as lost.
+    fn start_over(&mut self, no: StepNo, now: Now) -> bool {
+        let at_most_once = self.at_most_once;
+        match self.slot_mut(no) {
+            Some(slot) if !slot.stopping && !at_most_once => {
+                slot.state = State::Due;
+                slot.ended_at = now.wall.into();
+                slot.message = Some("was stopped with the server".into());
+            }
+            _ => return false,
+        }
+        self.live -= 1;
+        self.line_up(no);
+        true
     }
 
     /// Goes on with waits for a retry. What is left of one is told by the wall clock, for the monotonic one began
@@ -240,6 +261,17 @@ fn moved(body: &Body, records: &[StepRecord], no: StepNo) -> Option<StepNo> {
     let name = &*records.get(usize::from(no.0))?.name;
     let at = body.steps.iter().position(|step| step.name == name)?;
     Some(StepNo(at as u16))
+}
+
+/// How many attempts failed, as far as the records tell: those that are neither on, nor lost, nor stopped with the
+/// server. After a retry by hand this counts earlier openings too, and so allows fewer retries rather than more.
+fn failures(slot: &Slot, stopped: u32) -> u32 {
+    let on = u32::from(slot.state == State::Running);
+    slot.attempt.saturating_sub(on).saturating_sub(slot.lost).saturating_sub(stopped)
+}
+
+fn is_stopped(found: &Found) -> bool {
+    matches!(found.ended, Some((_, Outcome::Stopped)))
 }
 
 fn is_cut_off(found: &Found) -> bool {

@@ -97,6 +97,39 @@ fn attempts_cut_off_or_unknown_are_lost() {
 }
 
 #[test]
+fn a_server_that_ends_in_good_order_costs_no_attempt() {
+    check(
+        "
+        step a ; retry 1 0
+        begin -> start a.1
+        recover a.1:stopped -> start a.2
+        recover a.1:stopped a.2:stopped -> start a.3
+        recover a.1:stopped a.2:stopped a.3:stopped -> start a.4
+        records -> a running 4
+        recover a.1:stopped a.2:stopped a.3:stopped a.4:exit:1 -> start a.5
+        a.5 exit 1 -> end failed: step a exited with 1 after 5 attempts
+    ",
+    );
+    check(
+        "
+        step a
+        at-most-once
+        begin -> start a.1
+        recover a.1:stopped -> end lost: step a was lost with its executor and may not be started a second time (retry: never)
+    ",
+    );
+    // Stopped because the run was: it stays so.
+    check(
+        "
+        step a
+        begin -> start a.1
+        stop asked -> stop a.1
+        recover a.1:stopped -> end stopped: stopped on request
+    ",
+    );
+}
+
+#[test]
 fn an_order_that_went_out_unrecorded_is_found() {
     // Nothing was recorded at all.
     check(
