@@ -15,6 +15,9 @@ use crate::restore::RestoredRun;
 /// How many runs may stand above one another: a job that triggers itself comes to an end.
 const DEPTH_MAX: u32 = 16;
 
+/// Ended runs whose depth is remembered: a run that asks for another is seldom over for long.
+const DEPTHS_MAX: usize = 4_096;
+
 /// Runs of one job that may be open at once by hand: a loop around `cadran trigger` fills a page, not the memory.
 const OPEN_PER_JOB_MAX: usize = 1_000;
 
@@ -63,15 +66,17 @@ impl Engine {
         now: Now,
     ) -> Result<RunId, Refusal> {
         let job = self.job(name)?;
-        let parent = parent.map(|run| (run, self.runs.get(&run).map_or(1, |live| live.depth + 1)));
+        let parent = parent.map(|run| (run, self.depth_of(run) + 1));
         if parent.is_some_and(|(_, depth)| depth > DEPTH_MAX) {
             return Err(Refusal::Limit(format!(
                 "{DEPTH_MAX} runs stand above this one already: a job that triggers itself is stopped here"
             )));
         }
-        let open = self.place.waiting_of(job).count() + self.place.active(job).count();
+        let open = self.by_hand.get(&job).copied().unwrap_or_default();
         if open >= OPEN_PER_JOB_MAX {
-            return Err(Refusal::Limit(format!("job {name} has {open} runs open already")));
+            return Err(Refusal::Limit(format!(
+                "{open} runs of job {name} that were asked for are open already; wait for some to end, or stop them"
+            )));
         }
         if let Some(entry) = self.catalog.get(job) {
             check_params(name, &entry.body, &params)?;
@@ -87,6 +92,7 @@ impl Engine {
         }
         self.out.batch.states.push(self.planner.state(job));
         self.skip_unstarted(&BTreeSet::from([job]), SkipReason::Paused, now);
+        self.park_waiting(job);
         Ok(Reply::Done)
     }
 
@@ -96,7 +102,13 @@ impl Engine {
         if !self.planner.resume(job, now.wall, &mut plan) {
             return Ok(Reply::Already);
         }
+        if !self.backlog_runs.contains_key(&job) {
+            self.planner.backlog_next(job, now.wall, &mut plan);
+        }
         self.carry_out(plan, now);
+        for run in self.parked.remove(&job).unwrap_or_default() {
+            self.ring.push(now.wall, Fire::Run(run));
+        }
         self.next_tick = self.next_tick.min(now.wall);
         Ok(Reply::Done)
     }
@@ -110,7 +122,7 @@ impl Engine {
     }
 
     /// The run that a retry asked for, read back from the store.
-    pub(crate) fn recalled(&mut self, token: Token, restored: RestoredRun, now: Now) {
+    pub(crate) fn recalled(&mut self, token: Token, restored: RestoredRun) {
         let run = restored.record.promise.run;
         let status = restored.record.state.status;
         let refusal = match status {
@@ -130,11 +142,28 @@ impl Engine {
         }
         if let Some(live) = self.runs.get_mut(&run) {
             live.status = RunStatus::Waiting;
+            live.retried = Some(status);
             let update = live.update(run);
             self.out.batch.runs.push(update);
         }
-        self.ring.push(now.wall, Fire::Run(run));
+        self.hold_run(run);
         self.hold_reply(token, Ok(Reply::Run(run)));
+    }
+
+    /// How many runs stand above a run that is open, or ended a while ago.
+    fn depth_of(&self, run: RunId) -> u32 {
+        let open = self.runs.get(&run).map(|live| live.depth);
+        open.or_else(|| self.depths.get(&run).copied()).unwrap_or_default()
+    }
+
+    /// Remembers how deep an ended run stood: its processes may still ask for another.
+    pub(crate) fn remember_depth(&mut self, run: RunId, depth: u32) {
+        if depth > 0 {
+            self.depths.insert(run, depth);
+            if self.depths.len() > DEPTHS_MAX {
+                self.depths.pop_first();
+            }
+        }
     }
 }
 

@@ -1,19 +1,19 @@
 //! The front door and the clockwork behind it.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use cadran_core::{
-    JobId, Millis, Now, Order, Promise, Refusal, Reply, RunContext, RunId, RunIds, RunStatus, RunUpdate,
-    Skip, SkipReason, StepNo, Trigger,
+    JobId, Millis, Now, Order, Overlap, Promise, Refusal, Reply, RunContext, RunId, RunIds, RunStatus,
+    RunUpdate, Skip, SkipReason, StepNo, Trigger,
 };
 use cadran_place::{Candidate, Limits, Place, Verdict, WaitReason};
-use cadran_plan::{Build, Plan, PlannedRun, Planner, Policies, Ring};
+use cadran_plan::{Build, Plan, PlannedRun, Planner, Ring};
 use rustc_hash::FxHashMap;
 
 use crate::catalog::Catalog;
 use crate::effects::{Effects, Event, RunChange, Token};
+use crate::jobs::Removed;
 use crate::running::LiveRun;
 
 /// Ticks fall on whole seconds.
@@ -55,8 +55,8 @@ pub(crate) enum Fire {
 /// What a wait on the monotonic clock was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    /// The interval before a step's next attempt.
-    Retry(RunId, StepNo),
+    /// The interval before a step's next attempt, in this attempt of the run.
+    Retry(RunId, u32, StepNo),
     /// The time limit of a run, in this attempt of it.
     Limit(RunId, u32),
 }
@@ -79,12 +79,20 @@ pub struct Engine {
     pub(crate) place: Place,
     pub(crate) ring: Ring<Fire>,
     pub(crate) runs: FxHashMap<RunId, LiveRun>,
-    pub(crate) timers: BinaryHeap<Reverse<(Millis, Timer)>>,
+    pub(crate) timers: BTreeSet<(Millis, Timer)>,
     pub(crate) ids: RunIds,
-    /// When each removed job went.
-    pub(crate) removed: BTreeMap<JobId, Millis>,
+    /// Removed jobs.
+    pub(crate) removed: BTreeMap<JobId, Removed>,
+    /// Until when each removed job may come back as it was.
+    pub(crate) revivable: BTreeSet<(Millis, JobId)>,
     /// The run that each backlog waits for.
     pub(crate) backlog_runs: BTreeMap<JobId, RunId>,
+    /// Caught-up runs of paused jobs that came due: they wait for the end of the pause.
+    pub(crate) parked: BTreeMap<JobId, Vec<RunId>>,
+    /// How many runs of each job are open by hand.
+    pub(crate) by_hand: BTreeMap<JobId, usize>,
+    /// How many runs stand above runs that ended, the newest of them: see [`Engine::depth_of`].
+    pub(crate) depths: BTreeMap<RunId, u32>,
     /// Due of the latest success, for jobs with `skip_if_successful`.
     pub(crate) successes: FxHashMap<JobId, Millis>,
     /// Runs that were admitted and are to be started.
@@ -112,9 +120,13 @@ impl Engine {
             planner: Planner::default(),
             ring: Ring::default(),
             runs: FxHashMap::default(),
-            timers: BinaryHeap::new(),
+            timers: BTreeSet::new(),
             removed: BTreeMap::new(),
+            revivable: BTreeSet::new(),
             backlog_runs: BTreeMap::new(),
+            parked: BTreeMap::new(),
+            by_hand: BTreeMap::new(),
+            depths: BTreeMap::new(),
             successes: FxHashMap::default(),
             to_start: VecDeque::new(),
             next_tick: Millis::MIN,
@@ -134,7 +146,7 @@ impl Engine {
             Event::Time => self.time(now),
             Event::Jobs(changes) => self.change_jobs(changes, now),
             Event::Command(token, command) => self.command(token, command, now),
-            Event::Recalled(token, run) => self.recalled(token, *run, now),
+            Event::Recalled(token, run) => self.recalled(token, *run),
             Event::Reports(reports) => {
                 for report in reports {
                     self.report(report, now);
@@ -152,9 +164,13 @@ impl Engine {
         let mut effects = std::mem::take(&mut self.out);
         let held = std::mem::take(&mut self.held);
         if effects.batch.is_empty() {
-            // Nothing to wait for: whatever was held back may go.
+            // Nothing new to wait for. An answer still waits for what is on its way: "paused already" is true only
+            // when the pause is durable.
             effects.orders.extend(held.orders);
-            effects.replies.extend(held.replies);
+            match self.after.back_mut() {
+                Some(after) => after.replies.extend(held.replies),
+                None => effects.replies.extend(held.replies),
+            }
             debug_assert!(
                 held.promised.is_empty() && !held.plans,
                 "promises without rows: {:?}",
@@ -175,7 +191,7 @@ impl Engine {
         }
         let tick = (self.planning == 0).then_some(self.next_tick);
         let wall = self.ring.next_due().into_iter().chain(tick).min();
-        Wake { wall, mono: self.timers.peek().map(|Reverse((at, _))| *at) }
+        Wake { wall, mono: self.timers.first().map(|(at, _)| *at) }
     }
 
     /// What a builder needs to make the next index, at most once a second and never two at a time.
@@ -217,11 +233,8 @@ impl Engine {
         if self.stopping {
             return;
         }
-        while let Some(&Reverse((at, timer))) = self.timers.peek() {
-            if at > now.mono {
-                break;
-            }
-            self.timers.pop();
+        while let Some(&(_, timer)) = self.timers.first().filter(|(at, _)| *at <= now.mono) {
+            self.timers.pop_first();
             self.timer(timer, now);
         }
         self.fire(now);
@@ -231,6 +244,7 @@ impl Engine {
         }
         if self.next_tick <= now.wall && self.planning == 0 {
             self.next_tick = (now.wall.div_euclid(TICK_MS) + 1) * TICK_MS;
+            self.let_go_of_removed(now);
             let mut plan = Plan::default();
             self.planner.tick(now.wall, &self.catalog, &mut plan);
             self.carry_out(plan, now);
@@ -269,6 +283,7 @@ impl Engine {
     fn promise_planned(&mut self, planned: PlannedRun, now: Now) {
         let PlannedRun { due, job, trigger } = planned;
         if let Some(run) = self.promise(job, due, trigger, Vec::new(), None, now)
+            && trigger != Trigger::Restart
             && self.planner.has_backlog(job)
         {
             self.backlog_runs.insert(job, run);
@@ -308,8 +323,16 @@ impl Engine {
             shard_total: 1,
         });
         self.runs.insert(run, LiveRun::promised(context, entry.policy, parent.map_or(0, |(_, depth)| depth)));
-        self.held.promised.push(run);
+        if trigger == Trigger::Manual {
+            *self.by_hand.entry(job).or_default() += 1;
+        }
+        self.hold_run(run);
         Some(run)
+    }
+
+    /// Lets a run into the ring once the batch that is being filled is durable.
+    pub(crate) fn hold_run(&mut self, run: RunId) {
+        self.held.promised.push(run);
     }
 
     pub(crate) fn hold_reply(&mut self, token: Token, reply: Result<Reply, Refusal>) {
@@ -338,7 +361,7 @@ impl Engine {
             }
             if let Some(live) = self.runs.get(&run) {
                 self.ring.push(live.context.due, Fire::Run(run));
-                self.note(run, live.context.job, RunStatus::Promised, None);
+                self.note(run, live.context.job, live.status, None);
             }
         }
         self.out.orders.extend(after.orders);
@@ -351,24 +374,56 @@ impl Engine {
     fn fire(&mut self, now: Now) {
         let mut candidates: Vec<Candidate> = Vec::new();
         while let Some((_, items)) = self.ring.take_due(now.wall) {
-            candidates.reserve(items.len());
+            let mut stops: BTreeSet<JobId> = BTreeSet::new();
+            let mut runs: Vec<Candidate> = Vec::new();
             for item in items {
                 match item {
-                    Fire::Run(run) => candidates.extend(self.candidate(run)),
-                    Fire::Stop(job) => {
-                        let active: Vec<RunId> = self.place.active(job).collect();
-                        for run in active {
-                            self.stop_run(run, cadran_flow::StopWhy::Schedule, now);
-                        }
+                    Fire::Run(run) => runs.extend(self.leave_ring(run, now)),
+                    Fire::Stop(job) => drop(stops.insert(job)),
+                }
+            }
+            if !stops.is_empty() {
+                // A stop ends what started before it, also when the loop comes to both late. What starts at the very
+                // instant of the stop stays.
+                self.admit_all(&mut candidates, now);
+                for job in stops {
+                    let active: Vec<RunId> = self.place.active(job).collect();
+                    for run in active {
+                        self.stop_run(run, cadran_flow::StopWhy::Schedule, now);
                     }
                 }
             }
+            if candidates.is_empty() {
+                candidates = runs;
+            } else {
+                candidates.append(&mut runs);
+            }
         }
-        Place::order(&mut candidates);
-        for candidate in candidates {
+        self.admit_all(&mut candidates, now);
+    }
+
+    fn admit_all(&mut self, candidates: &mut Vec<Candidate>, now: Now) {
+        Place::order(candidates);
+        for candidate in candidates.drain(..) {
             self.admit(candidate, now);
         }
         self.start_admitted(now);
+    }
+
+    /// A run whose instant has come asks for its place, unless its job went away or is paused.
+    fn leave_ring(&mut self, run: RunId, now: Now) -> Option<Candidate> {
+        let candidate = self.candidate(run)?;
+        let live = self.runs.get(&run)?;
+        if live.is_unstarted_due() && self.removed.contains_key(&candidate.job) {
+            self.skip_run(run, SkipReason::Removed, now);
+            return None;
+        }
+        if live.is_unstarted_due() && self.planner.is_paused(candidate.job) {
+            // What came due in time was skipped when the pause began: this was caught up, and waits.
+            self.parked.entry(candidate.job).or_default().push(run);
+            return None;
+        }
+        Some(candidate)
     }
 
     pub(crate) fn candidate(&self, run: RunId) -> Option<Candidate> {
@@ -380,7 +435,11 @@ impl Engine {
             due: live.context.due,
             trigger: live.context.trigger,
             priority: live.policy.priority,
-            overlap: live.policy.overlap,
+            // Someone asked for a retry: it waits its turn rather than turn a failure into a skip.
+            overlap: match live.policy.overlap {
+                Overlap::Skip if live.retried.is_some() => Overlap::Wait,
+                overlap => overlap,
+            },
         })
     }
 
@@ -406,8 +465,8 @@ impl Engine {
     /// does not count, or every second due would be skipped.
     fn already_successful(&self, candidate: &Candidate) -> bool {
         let live = self.runs.get(&candidate.run);
-        if candidate.trigger != Trigger::Schedule || !live.is_some_and(|live| live.policy.skip_if_successful)
-        {
+        let asks = live.is_some_and(|live| live.policy.skip_if_successful && live.retried.is_none());
+        if candidate.trigger != Trigger::Schedule || !asks {
             return false;
         }
         let Some(&success) = self.successes.get(&candidate.job) else { return false };
@@ -443,7 +502,7 @@ impl Engine {
         }
         self.backlog_runs.remove(&job);
         let mut plan = Plan::default();
-        self.planner.backlog_next(job, now.wall, &self.catalog.policy(job), &mut plan);
+        self.planner.backlog_next(job, now.wall, &mut plan);
         if !self.planner.has_backlog(job) {
             self.next_tick = self.next_tick.min(now.wall);
         }

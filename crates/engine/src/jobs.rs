@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use cadran_core::{JobId, JobPut, JobRemoved, Millis, Now, RunId, RunStatus, SkipReason};
+use cadran_core::{JobId, JobPut, JobRemoved, Millis, Now, RunId, RunStatus, SkipReason, Trigger};
+use cadran_plan::{Plan, PlannedSkip};
 
 use crate::catalog::Entry;
 use crate::effects::JobChange;
@@ -11,12 +12,28 @@ use crate::engine::Engine;
 /// A job whose file is written again within this time was only edited, by an editor that deletes and re-creates.
 pub(crate) const REVIVE_MS_MAX: Millis = 120_000;
 
+/// A job that went away.
+#[derive(Debug)]
+pub(crate) struct Removed {
+    /// When.
+    pub(crate) at: Millis,
+    /// Dues that nothing is recorded of: skipped when the job does not come back in time.
+    pub(crate) left: Option<PlannedSkip>,
+}
+
+impl Removed {
+    /// The last instant at which it may come back as it was.
+    fn until(&self) -> Millis {
+        self.at.saturating_add(REVIVE_MS_MAX)
+    }
+}
+
 impl Engine {
     pub(crate) fn change_jobs(&mut self, changes: Vec<JobChange>, now: Now) {
         if changes.len() > 1_000 {
             self.catalog.reserve(changes.len());
         }
-        let mut gone = BTreeSet::new();
+        self.let_go_of_removed(now);
         for change in changes {
             match change {
                 JobChange::Put { .. } => self.put_job(change, now),
@@ -25,18 +42,13 @@ impl Engine {
                     if let Some(entry) = self.catalog.get_mut(job) {
                         entry.removed = true;
                     }
-                    self.planner.remove(job);
-                    self.removed.insert(job, now.wall);
+                    self.remove_job(job, now.wall);
                     self.backlog_runs.remove(&job);
                     self.out.batch.removed.push(JobRemoved { job, at: now.wall });
-                    gone.insert(job);
                 }
             }
             self.out.jobs_changed = true;
         }
-        // A job may be removed and put again in one list: then it is not gone.
-        gone.retain(|job| self.removed.contains_key(job));
-        self.skip_unstarted(&gone, SkipReason::Removed, now);
         // What is due within the pre-read window should not wait for the next whole second.
         self.next_tick = self.next_tick.min(now.wall);
     }
@@ -46,10 +58,15 @@ impl Engine {
         let known = self.catalog.number(&job.name);
         let id = known.unwrap_or_else(|| self.catalog.next_id());
         let revision = known.and_then(|id| self.catalog.get(id)).map_or(1, |entry| entry.revision + 1);
-        let removed_at = self.removed.remove(&id);
-        match (known, removed_at) {
-            (Some(_), None) => self.planner.update(id, &job.schedules, &job.policy, now.wall),
-            (Some(_), Some(at)) if now.wall.saturating_sub(at) <= REVIVE_MS_MAX => {
+        let removed = self.removed.remove(&id);
+        if removed.is_some() {
+            // In the store a removal is written behind a put of the same batch.
+            self.out.batch.removed.retain(|removed| removed.job != id);
+        }
+        let mut plan = Plan::default();
+        match (known, removed) {
+            (Some(_), None) => self.planner.update(id, &job.schedules, &job.policy, now.wall, &mut plan),
+            (Some(_), Some(removed)) if self.revivable.remove(&(removed.until(), id)) => {
                 self.planner.revive(id, &job.schedules, now.wall);
             }
             _ => {
@@ -72,6 +89,50 @@ impl Engine {
         self.out.batch.states.push(self.planner.state(id));
         let entry = Entry { name: job.name, body: job.body, policy: job.policy, revision, removed: false };
         self.catalog.put(id, entry);
+        self.carry_out(plan, now);
+    }
+
+    /// Plans nothing more for a job. Its runs in the ring are skipped when they come due, and those that wait when
+    /// their turn comes or its time is over: an editor that deletes and re-creates a file costs no run.
+    pub(crate) fn remove_job(&mut self, job: JobId, at: Millis) {
+        let left = self.planner.remove(job, at);
+        let removed = Removed { at, left };
+        self.revivable.insert((removed.until(), job));
+        self.removed.insert(job, removed);
+    }
+
+    /// Removed jobs whose time to come back is over are let go: what was left of them is skipped, and said.
+    pub(crate) fn let_go_of_removed(&mut self, now: Now) {
+        let mut plan = Plan::default();
+        while let Some(&(until, job)) = self.revivable.first().filter(|(until, _)| *until < now.wall) {
+            self.revivable.remove(&(until, job));
+            plan.skips.extend(self.removed.get_mut(&job).and_then(|removed| removed.left.take()));
+            self.planner.forget(job);
+            self.parked.remove(&job);
+            plan.states.insert(job);
+        }
+        if !plan.states.is_empty() {
+            self.skip_unstarted(&plan.states, SkipReason::Removed, now);
+            self.carry_out(plan, now);
+        }
+    }
+
+    /// Takes caught-up runs of a paused job out of the wait room: like the rest of a backlog they wait for the end of
+    /// the pause.
+    pub(crate) fn park_waiting(&mut self, job: JobId) {
+        let caught_up = |run: &RunId| {
+            self.runs.get(run).is_some_and(|live| {
+                live.context.trigger == Trigger::CatchUp
+                    && live.status == RunStatus::Waiting
+                    && live.retried.is_none()
+            })
+        };
+        let open: Vec<RunId> =
+            self.place.active(job).chain(self.place.waiting_of(job)).filter(caught_up).collect();
+        for run in open {
+            self.to_start.extend(self.place.release(run));
+            self.parked.entry(job).or_default().push(run);
+        }
     }
 
     /// Skips the runs of these jobs that did not start: they are in the ring, or wait.
@@ -81,7 +142,8 @@ impl Engine {
         }
         let open = |live: &crate::running::LiveRun| {
             matches!(live.status, RunStatus::Promised | RunStatus::Waiting)
-                && live.context.trigger.is_scheduled()
+                && live.is_unstarted_due()
+                && !(reason == SkipReason::Paused && live.context.trigger == Trigger::CatchUp)
                 && jobs.contains(&live.context.job)
         };
         let mut runs: Vec<RunId> =

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use cadran_core::{
     Found, Job, JobId, JobState, Millis, Misfire, Now, Outcome, RunContext, RunId, RunIds, RunRecord,
-    RunStatus, SkipReason, Trigger,
+    RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus, Trigger,
 };
 use cadran_flow::Resume;
 use cadran_plan::catch_up::{self, Lateness};
 
 use crate::catalog::Entry;
 use crate::engine::{Engine, Fire};
-use crate::jobs::REVIVE_MS_MAX;
+use crate::jobs::Removed;
 use crate::running::{LiveRun, Past};
 
 /// Everything the record knows, read at start.
@@ -87,14 +87,12 @@ impl Engine {
         let RestoredJob { id, job, revision, removed_at, state } = restored;
         match removed_at {
             None => self.planner.restore(&job.schedules, &state, now.wall),
-            Some(at) => {
-                self.removed.insert(id, at);
-                if now.wall.saturating_sub(at) <= REVIVE_MS_MAX {
-                    // It may come back as it was: keep its watermark, plan nothing.
-                    self.planner.restore(&[], &state, now.wall);
-                    self.planner.remove(id);
-                }
+            // It may come back as it was, or what was left of it is still to be skipped.
+            Some(at) if state.watermark.is_some() => {
+                self.planner.restore(&job.schedules, &state, now.wall);
+                self.remove_job(id, at);
             }
+            Some(at) => drop(self.removed.insert(id, Removed { at, left: None })),
         }
         let removed = removed_at.is_some();
         self.catalog.put(id, Entry { name: job.name, body: job.body, policy: job.policy, revision, removed });
@@ -105,6 +103,7 @@ impl Engine {
         let RestoredRun { record, job } = restored;
         let promise = record.promise;
         let Some(entry) = self.catalog.get(promise.job) else { return false };
+        let started = record.state.status == RunStatus::Running;
         let (body, policy) = match job {
             Some(job) => (job.body, job.policy),
             None => (entry.body.clone(), entry.policy),
@@ -123,7 +122,24 @@ impl Engine {
         live.status = record.state.status;
         live.attempt = record.state.attempt;
         live.started_at = record.state.started_at.or(found.iter().map(|attempt| attempt.started_at).min());
-        let records = record.state.steps.unwrap_or_default();
+        let mut records = record.state.steps.unwrap_or_default();
+        if started
+            && records.is_empty()
+            && let [step] = &live.context.body.steps[..]
+        {
+            // The first attempt of an only step is not recorded apart from its run: see `Engine::report`.
+            records.push(StepRecord {
+                name: step.name.as_str().into(),
+                status: StepStatus::Running,
+                attempt: 1,
+                lost: 0,
+                started_at: live.started_at,
+                ended_at: None,
+                exit_code: None,
+                message: None,
+                output: None,
+            });
+        }
         if !(records.is_empty() && found.is_empty()) || mode == Resume::Retry {
             live.past = Some(Box::new(Past { records, found, mode }));
         }
@@ -140,11 +156,29 @@ impl Engine {
     ) {
         let promise = &restored.record.promise;
         let (run, job, due, trigger) = (promise.run, promise.job, promise.due, promise.trigger);
-        let status = restored.record.state.status;
+        let state = restored.record.state.clone();
+        let status = state.status;
         let found = found.remove(&run).unwrap_or_default();
         let began = status == RunStatus::Running || !found.is_empty();
-        if !self.reopen(restored, found, Resume::Recover) {
+        // A retry that is not on record as running yet begins once more.
+        let retried = status == RunStatus::Waiting && state.attempt > 0;
+        let mode = if retried { Resume::Retry } else { Resume::Recover };
+        if !self.reopen(restored, found, mode) {
+            // Nobody can go on with it, and nothing shall be open for ever.
+            let (status, skip) = match status {
+                RunStatus::Running => (RunStatus::Lost, None),
+                _ => (RunStatus::Skipped, Some(SkipReason::Removed)),
+            };
+            let message = Some("the definition of its job is not known any more".into());
+            let update = RunUpdate { status, skip, message, ended_at: Some(now.wall), steps: None, ..state };
+            self.out.batch.runs.push(update);
             return;
+        }
+        if trigger == Trigger::Manual {
+            *self.by_hand.entry(job).or_default() += 1;
+        }
+        if let Some(live) = self.runs.get_mut(&run).filter(|_| retried) {
+            live.retried = Some(ended_before(state.steps.as_deref().unwrap_or_default()));
         }
         if began {
             // It was running: it holds its place, and its flow goes on or starts over where policy allows.
@@ -153,18 +187,26 @@ impl Engine {
             return;
         }
         let removed = self.catalog.get(job).is_none_or(|entry| entry.removed);
-        if trigger.is_scheduled() && (removed || self.planner.is_paused(job)) {
-            let reason = if removed { SkipReason::Removed } else { SkipReason::Paused };
-            return self.skip_run(run, reason, now);
+        if trigger.is_scheduled() && removed && !retried {
+            return self.skip_run(run, SkipReason::Removed, now);
+        }
+        if trigger.is_scheduled() && self.planner.is_paused(job) && !retried {
+            if trigger == Trigger::CatchUp {
+                // A backlog waits for the end of a pause.
+                self.parked.entry(job).or_default().push(run);
+                return;
+            }
+            return self.skip_run(run, SkipReason::Paused, now);
         }
         let missed = catch_up::lateness(due, now.wall) == Lateness::Missed;
-        if missed && trigger == Trigger::Schedule && status == RunStatus::Promised {
+        if missed && matches!(trigger, Trigger::Schedule | Trigger::CatchUp) && status == RunStatus::Promised
+        {
             late.entry(job).or_default().push(run);
-        } else if missed && trigger == Trigger::Restart {
+        } else if missed && trigger == Trigger::Restart && !retried {
             // Restarts are never caught up.
             self.skip_run(run, SkipReason::Missed, now);
         } else {
-            self.ring.push(due.min(now.wall.max(due)), Fire::Run(run));
+            self.ring.push(due, Fire::Run(run));
         }
     }
 
@@ -180,7 +222,7 @@ impl Engine {
                 Misfire::Skip => Some(SkipReason::Missed),
                 Misfire::Once if newer || Some(run) != newest => Some(SkipReason::Superseded),
                 Misfire::Once => None,
-                Misfire::All if now.wall.saturating_sub(due) > policy.catchup_window_ms => {
+                Misfire::All if now.wall.saturating_sub(due) >= policy.catchup_window_ms => {
                     Some(SkipReason::OutsideWindow)
                 }
                 Misfire::All => None,
@@ -197,5 +239,15 @@ impl Engine {
                 }
             }
         }
+    }
+}
+
+/// How a run that is being retried had ended, as far as its steps tell.
+fn ended_before(steps: &[StepRecord]) -> RunStatus {
+    let any = |status| steps.iter().any(|step| step.status == status);
+    match () {
+        () if any(StepStatus::Stopped) => RunStatus::Stopped,
+        () if any(StepStatus::Failed) => RunStatus::Failed,
+        () => RunStatus::Lost,
     }
 }

@@ -1,11 +1,10 @@
 //! Live runs: started, reported on, stopped, ended.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use cadran_core::{
     Found, Millis, Now, Order, Outcome, Policy, Report, ReportKind, RunContext, RunId, RunStatus, RunUpdate,
-    SkipReason, Start, StepRecord,
+    SkipReason, Start, StepRecord, Trigger,
 };
 use cadran_flow::{Accepted, Next, Progress, Resume, StopWhy};
 
@@ -22,6 +21,12 @@ pub(crate) struct LiveRun {
     /// How many runs stand above it.
     pub(crate) depth: u32,
     pub(crate) started_at: Option<Millis>,
+    /// Whether it is on record as running, since it was last opened.
+    pub(crate) announced: bool,
+    /// How it had ended, when it was opened again by a retry.
+    pub(crate) retried: Option<RunStatus>,
+    /// When its time limit is over, by the monotonic clock.
+    pub(crate) limit_at: Option<Millis>,
     pub(crate) progress: Option<Progress>,
     /// What to go on with, for a run that was read back.
     pub(crate) past: Option<Box<Past>>,
@@ -44,9 +49,20 @@ impl LiveRun {
             attempt: 0,
             depth,
             started_at: None,
+            announced: false,
+            retried: None,
+            limit_at: None,
             progress: None,
             past: None,
         }
+    }
+
+    /// Whether it answers a due and never started, nor was asked for by anybody.
+    pub(crate) fn is_unstarted_due(&self) -> bool {
+        self.context.trigger.is_scheduled()
+            && self.progress.is_none()
+            && self.past.is_none()
+            && self.retried.is_none()
     }
 
     /// The row as it stands, steps left as they are recorded.
@@ -80,6 +96,9 @@ impl Engine {
 
     fn start_run(&mut self, run: RunId, now: Now) {
         let Some(live) = self.runs.get_mut(&run) else { return };
+        if live.is_unstarted_due() && self.removed.contains_key(&live.context.job) {
+            return self.skip_run(run, SkipReason::Removed, now);
+        }
         let mut next = Vec::new();
         let body = &live.context.body;
         let once = live.policy.at_most_once;
@@ -91,7 +110,9 @@ impl Engine {
         };
         live.progress = Some(progress);
         if let Some(limit) = body.timeout_ms {
-            self.timers.push(Reverse((now.mono.saturating_add(limit), Timer::Limit(run, live.attempt))));
+            let at = now.mono.saturating_add(limit);
+            live.limit_at = Some(at);
+            self.timers.insert((at, Timer::Limit(run, live.attempt)));
         }
         if once {
             // At most once: the start is on record before the order leaves.
@@ -123,15 +144,19 @@ impl Engine {
             self.out.stale_reports += 1;
             return;
         }
-        let first = live.started_at.is_none();
-        if first && report.kind == ReportKind::Started {
-            live.started_at = Some(report.at);
+        let first = !live.announced;
+        live.announced = true;
+        if report.kind == ReportKind::Started {
+            live.started_at = live.started_at.or(Some(report.at));
         }
         let ends = next.iter().any(|next| matches!(next, Next::End { .. }));
         let single = live.context.body.steps.len() == 1;
         // The end writes the whole row; between, only what a person would miss after a crash.
         if !ends && (first || !single || report.kind != ReportKind::Started) {
-            let steps = if single && first { None } else { live.steps() };
+            // A first attempt of an only step says no more than the row itself does.
+            let plain =
+                single && live.attempt == 1 && report.attempt == 1 && report.kind == ReportKind::Started;
+            let steps = if plain { None } else { live.steps() };
             let update = RunUpdate { steps, ..live.update(run) };
             let job = live.context.job;
             self.out.batch.runs.push(update);
@@ -164,7 +189,7 @@ impl Engine {
                     }
                 }
                 Next::RetryAt { step, at_mono } => {
-                    self.timers.push(Reverse((at_mono, Timer::Retry(run, step))));
+                    self.timers.insert((at_mono, Timer::Retry(run, live.attempt, step)));
                 }
                 Next::Stop { step, attempt } => self.out.orders.push(Order::Stop { run, step, attempt }),
                 Next::End { status, message } => {
@@ -177,8 +202,10 @@ impl Engine {
 
     pub(crate) fn timer(&mut self, timer: Timer, now: Now) {
         match timer {
-            Timer::Retry(run, step) => {
-                let Some(live) = self.runs.get_mut(&run) else { return };
+            Timer::Retry(run, attempt, step) => {
+                let Some(live) = self.runs.get_mut(&run).filter(|live| live.attempt == attempt) else {
+                    return;
+                };
                 let mut next = Vec::new();
                 if let Some(progress) = live.progress.as_mut() {
                     progress.retry_due(&live.context.body, step, &mut next);
@@ -202,7 +229,13 @@ impl Engine {
         };
         let mut next = Vec::new();
         progress.stop(&live.context.body, why, now, &mut next);
+        let stops = !next.is_empty();
         self.apply(run, next, now);
+        if let Some(live) = self.runs.get(&run).filter(|_| stops) {
+            // A server that goes away now shall go on stopping it, not start it again.
+            let update = RunUpdate { steps: live.steps(), ..live.update(run) };
+            self.out.batch.runs.push(update);
+        }
     }
 
     /// The end of a run, whichever way it came: recorded, its place given to the next, its backlog going on.
@@ -216,6 +249,13 @@ impl Engine {
     ) {
         let Some(mut live) = self.runs.remove(&run) else { return };
         let job = live.context.job;
+        let (status, skip, message) = match (live.retried, skip) {
+            // A retry that may not start leaves the run as it had ended: a failure does not become a skip.
+            (Some(was), Some(reason)) if live.progress.is_none() => {
+                (was, None, Some(format!("not retried: {}", reason.sentence()).into()))
+            }
+            _ => (status, skip, message),
+        };
         assert!(live.status.may_become(status), "run {run}: {:?} cannot become {status:?}", live.status);
         let began = live.progress.is_some();
         let steps = live.steps();
@@ -232,6 +272,18 @@ impl Engine {
             let newest = self.successes.entry(job).or_insert(live.context.due);
             *newest = (*newest).max(live.context.due);
         }
+        if let Some(at) = live.limit_at {
+            self.timers.remove(&(at, Timer::Limit(run, live.attempt)));
+        }
+        if live.context.trigger == Trigger::Manual
+            && let Some(open) = self.by_hand.get_mut(&job)
+        {
+            *open = open.saturating_sub(1);
+            if *open == 0 {
+                self.by_hand.remove(&job);
+            }
+        }
+        self.remember_depth(run, live.depth);
         self.to_start.extend(self.place.release(run));
         self.backlog_goes_on(job, run, now);
     }

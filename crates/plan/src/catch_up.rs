@@ -66,7 +66,8 @@ pub fn judge(policy: &Policy, dues: &impl Missed, from: Millis, to: Millis, now:
     let Some(newest) = dues.last_before(to, from) else { return judgement };
     let mut skip = |from: Millis, to: Millis, reason| {
         let count = dues.count(from, to);
-        if let (Some(first), Some(last), true) = (dues.first(from, to), dues.last_before(to, from), count > 0) {
+        if let (Some(first), Some(last), true) = (dues.first(from, to), dues.last_before(to, from), count > 0)
+        {
             judgement.skips.push((first, last, count, reason));
         }
     };
@@ -77,7 +78,9 @@ pub fn judge(policy: &Policy, dues: &impl Missed, from: Millis, to: Millis, now:
             judgement.once = Some(newest);
         }
         Misfire::All => {
-            let window_from = now.saturating_sub(policy.catchup_window_ms.max(0)).clamp(from, to);
+            // The border itself is outside, as a due at the watermark is.
+            let window_from =
+                now.saturating_sub(policy.catchup_window_ms.max(0)).saturating_add(1).clamp(from, to);
             skip(from, window_from, SkipReason::OutsideWindow);
             if newest < window_from {
                 return judgement;
@@ -95,22 +98,18 @@ pub fn judge(policy: &Policy, dues: &impl Missed, from: Millis, to: Millis, now:
     judgement
 }
 
-/// The instant from which at most `limit` dues remain before `to`: bisection over counts, so that a stretch of
-/// any length costs some forty counts.
+/// The instant from which at most `limit` dues remain before `to`: `limit` steps back from the end, so that a stretch
+/// of any length costs the same.
 pub fn newest_from(dues: &impl Missed, from: Millis, to: Millis, limit: u64) -> Millis {
     if dues.count(from, to) <= limit {
         return from;
     }
-    let (mut too_many, mut few_enough) = (from, to);
-    while few_enough - too_many > 1 {
-        let middle = too_many + (few_enough - too_many) / 2;
-        if dues.count(middle, to) > limit {
-            too_many = middle;
-        } else {
-            few_enough = middle;
-        }
+    let mut start = to;
+    for _ in 0..limit {
+        let Some(due) = dues.last_before(start, from) else { return from };
+        start = due;
     }
-    few_enough
+    start
 }
 
 #[cfg(test)]
@@ -131,7 +130,9 @@ mod tests {
 
     #[test]
     fn lateness_has_two_borders() {
-        let check = |late: Millis, expected: Lateness| assert_eq!(lateness(100_000, 100_000 + late), expected, "{late}");
+        let check = |late: Millis, expected: Lateness| {
+            assert_eq!(lateness(100_000, 100_000 + late), expected, "{late}")
+        };
         check(-5_000, Lateness::OnTime);
         check(0, Lateness::OnTime);
         check(5_000, Lateness::OnTime);
@@ -170,15 +171,18 @@ mod tests {
         check(
             policy(Misfire::All, 180_000, Overlap::Skip),
             Judgement {
-                skips: vec![(0, 360_000, 7, SkipReason::OutsideWindow)],
-                backlog_from: Some(420_000),
+                skips: vec![(0, 420_000, 8, SkipReason::OutsideWindow)],
+                backlog_from: Some(480_000),
                 ..Judgement::default()
             },
         );
         check(
             policy(Misfire::All, 180_000, Overlap::Latest),
             Judgement {
-                skips: vec![(0, 360_000, 7, SkipReason::OutsideWindow), (420_000, 480_000, 2, SkipReason::Superseded)],
+                skips: vec![
+                    (0, 420_000, 8, SkipReason::OutsideWindow),
+                    (480_000, 480_000, 1, SkipReason::Superseded),
+                ],
                 once: Some(540_000),
                 ..Judgement::default()
             },

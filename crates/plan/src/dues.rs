@@ -30,6 +30,12 @@ impl JobDues<'_> {
         }
     }
 
+    /// The dues in `[from, to)`, in order.
+    pub(crate) fn between(&self, from: Millis, to: Millis) -> impl Iterator<Item = Millis> {
+        let next = move |after: Millis| self.next(after).filter(|&due| due < to);
+        std::iter::successors(next(from.saturating_sub(1)), move |&due| next(due))
+    }
+
     /// Dues of all schedules in `[from, to)`, holes not considered, each instant once.
     fn count_union(&self, from: Millis, to: Millis) -> u64 {
         if from >= to {

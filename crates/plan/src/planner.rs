@@ -1,11 +1,11 @@
 //! Which runs does this tick promise?
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cadran_core::{
-    JobId, JobState, Millis, Misfire, Overlap, Policy, Schedule, ScheduleAction, ScheduleEntry, SkipReason, Trigger,
+    JobId, JobState, Millis, Misfire, Overlap, Policy, Schedule, ScheduleAction, ScheduleEntry, SkipReason,
+    Trigger,
 };
 
 use crate::catch_up::{self, BACKLOG_MAX, Lateness, Missed};
@@ -18,6 +18,9 @@ pub const PRE_READ_MS: Millis = 5_000;
 
 /// More pauses than this during one backlog end the backlog: its state stays small.
 const HOLES_MAX: usize = 16;
+
+/// A watermark further ahead of the clock than this is not one: it would keep its job from ever running.
+const WATERMARK_AHEAD_MS_MAX: Millis = 366 * 86_400_000;
 
 /// What a tick decided. In the order (due, job).
 #[derive(Debug, Default)]
@@ -82,6 +85,17 @@ enum Mode {
 struct Extra {
     paused_at: Option<Millis>,
     holes: Vec<(Millis, Millis)>,
+    /// It was paused while a backlog drained, which goes on as it was.
+    backlog: bool,
+    /// The instant that the catch-up window is counted back from, once: a backlog that waited through a pause does
+    /// not grow out of its window meanwhile.
+    window_to: Option<Millis>,
+}
+
+impl Extra {
+    fn is_empty(&self) -> bool {
+        self.paused_at.is_none() && self.holes.is_empty() && self.window_to.is_none()
+    }
 }
 
 /// A stop or restart schedule of a job.
@@ -105,7 +119,7 @@ pub struct Planner {
     behind: BTreeSet<JobId>,
     planned_to: Option<Millis>,
     timed: BTreeMap<JobId, Vec<Timed>>,
-    timed_next: BinaryHeap<Reverse<(Millis, JobId, usize)>>,
+    timed_next: BTreeSet<(Millis, JobId, usize)>,
     index: Arc<Index>,
     /// Jobs changed since the snapshot that `index` was built from: the index is not asked about them.
     stale: BTreeSet<u32>,
@@ -126,16 +140,17 @@ pub struct Build {
 }
 
 impl Planner {
-    /// Takes up a job read back from the store, with what was recorded of it. Without a watermark there is nothing
-    /// to catch up.
+    /// Takes up a job read back from the store, with what was recorded of it. Without a watermark, or with one that
+    /// cannot be true, there is nothing to catch up.
     pub fn restore(&mut self, schedules: &[ScheduleEntry], state: &JobState, now: Millis) {
         let job = state.job;
         self.set_schedules(job, schedules, now);
-        self.watermarks[job.index()] = state.watermark.unwrap_or(now);
+        let sound = 0..=now.saturating_add(WATERMARK_AHEAD_MS_MAX);
+        self.watermarks[job.index()] = state.watermark.filter(|mark| sound.contains(mark)).unwrap_or(now);
         self.modes[job.index()] = if state.paused_at.is_some() { Mode::Paused } else { Mode::Live };
         if state.paused_at.is_some() || !state.holes.is_empty() {
             let holes = state.holes.clone();
-            self.extras.insert(job, Extra { paused_at: state.paused_at, holes });
+            self.extras.insert(job, Extra { paused_at: state.paused_at, holes, ..Extra::default() });
         }
         if self.planned_to.is_some() {
             self.behind.insert(job);
@@ -154,18 +169,41 @@ impl Planner {
     /// Gives a job new schedules or a new policy. The watermark is kept; a backlog is computed anew.
     ///
     /// Without a catch-up window an edit is no reason to run at once: dues that the new schedule *would* have had
-    /// before the edit were never due, so the watermark rises to now. A job that was still behind keeps its watermark.
-    pub fn update(&mut self, job: JobId, schedules: &[ScheduleEntry], policy: &Policy, now: Millis) {
-        self.set_schedules(job, schedules, now);
+    /// before the edit were never due, so the watermark rises to now, or as far as all dues are recorded. A job that was
+    /// still behind keeps its watermark. Dues of the pre-read window that only the new schedule names are promised at
+    /// once, since the watermark has passed them. A pause is counted up to now by the schedule it began under.
+    pub fn update(
+        &mut self,
+        job: JobId,
+        schedules: &[ScheduleEntry],
+        policy: &Policy,
+        now: Millis,
+        plan: &mut Plan,
+    ) {
         let at = job.index();
-        if self.modes[at] == Mode::Backlog {
-            self.modes[at] = Mode::Live;
-            self.behind.insert(job);
+        if self.modes[at] == Mode::Paused {
+            self.count_pause(job, now, plan);
+            self.set_schedules(job, schedules, now);
             return;
         }
-        let judged = self.modes[at] == Mode::Live && self.planned_to.is_some() && !self.behind.contains(&job);
-        if judged && policy.misfire != Misfire::All {
-            self.watermarks[at] = self.watermarks[at].max(now);
+        let ahead = (now.saturating_add(1), self.watermarks[at].min(now.saturating_add(PRE_READ_MS)));
+        let known: Vec<Millis> = self.dues(job).between(ahead.0, ahead.1.saturating_add(1)).collect();
+        self.set_schedules(job, schedules, now);
+        if self.modes[at] == Mode::Backlog {
+            self.modes[at] = Mode::Live;
+        } else if policy.misfire != Misfire::All
+            && !self.behind.contains(&job)
+            && let Some(planned_to) = self.planned_to
+        {
+            self.watermarks[at] = self.watermarks[at].max(now.min(planned_to));
+        }
+        let fresh: Vec<Millis> = self
+            .dues(job)
+            .between(ahead.0, ahead.1.saturating_add(1))
+            .filter(|due| known.binary_search(due).is_err())
+            .collect();
+        for due in fresh {
+            self.promise(job, due, now, plan);
         }
         self.behind.insert(job);
     }
@@ -178,16 +216,25 @@ impl Planner {
         self.behind.insert(job);
     }
 
-    /// Plans nothing more for a job. Its watermark stays until [`Planner::forget`].
-    pub fn remove(&mut self, job: JobId) {
+    /// Plans nothing more for a job. Its watermark stays until [`Planner::forget`]. Returns the dues up to `now` that
+    /// nothing is recorded of: a backlog, or what fell into a pause. They are skipped, unless the job is revived.
+    pub fn remove(&mut self, job: JobId, now: Millis) -> Option<PlannedSkip> {
+        let at = job.index();
+        let known = self.modes.get(at).is_some_and(|&mode| mode != Mode::Absent);
+        let left =
+            known.then(|| self.unrecorded(job, self.watermarks[at], now, SkipReason::Removed)).flatten();
         self.set_schedules(job, &[], 0);
-        self.modes[job.index()] = Mode::Absent;
+        self.modes[at] = Mode::Absent;
         self.behind.remove(&job);
+        left
     }
 
     /// Lets go of a removed job's backlog and watermark.
     pub fn forget(&mut self, job: JobId) {
         self.extras.remove(&job);
+        if let Some(mark) = self.watermarks.get_mut(job.index()) {
+            *mark = Millis::MIN;
+        }
     }
 
     /// Promises nothing for a job until it is resumed. A backlog waits. Returns whether it was not paused before.
@@ -196,62 +243,88 @@ impl Planner {
         if matches!(self.modes[at], Mode::Paused | Mode::Absent) {
             return false;
         }
+        let extra = self.extras.entry(job).or_default();
+        extra.paused_at = Some(now);
+        extra.backlog = self.modes[at] == Mode::Backlog;
         self.modes[at] = Mode::Paused;
-        self.extras.entry(job).or_default().paused_at = Some(now);
         true
     }
 
-    /// Ends a pause: the dues that fell into it are counted as skipped, then the job is judged from where it stood.
+    /// Ends a pause: the dues that fell into it are counted as skipped, then the job goes on from where it stood.
     /// Returns whether it was paused.
     pub fn resume(&mut self, job: JobId, now: Millis, plan: &mut Plan) -> bool {
         let at = job.index();
-        let Some(paused_at) = self.extras.get_mut(&job).and_then(|extra| extra.paused_at.take()) else {
-            return false;
-        };
-        if self.modes[at] == Mode::Absent {
+        if self.modes.get(at) != Some(&Mode::Paused) {
             return false;
         }
+        let paused_at = self.extras.get(&job).and_then(|extra| extra.paused_at);
+        let pending = self.count_pause(job, now, plan);
         self.modes[at] = Mode::Live;
+        if let Some(extra) = self.extras.get_mut(&job) {
+            extra.paused_at = None;
+            extra.window_to = paused_at.filter(|_| pending && !extra.backlog);
+            if pending && extra.backlog {
+                self.modes[at] = Mode::Backlog;
+            }
+            if extra.is_empty() {
+                self.extras.remove(&job);
+            }
+        }
+        self.behind.insert(job);
+        true
+    }
+
+    /// Counts the dues of a pause up to now as skipped. Returns whether dues before the pause are still to be judged.
+    fn count_pause(&mut self, job: JobId, now: Millis, plan: &mut Plan) -> bool {
+        let at = job.index();
+        let Some(paused_at) = self.extras.get(&job).and_then(|extra| extra.paused_at) else { return false };
         let watermark = self.watermarks[at];
         let from = paused_at.max(watermark);
         let to = now.max(from);
-        let dues = self.dues(job);
-        let pending = dues.first(watermark.saturating_add(1), from.saturating_add(1)).is_some();
-        let count = dues.count(from.saturating_add(1), to.saturating_add(1));
-        let first = dues.first(from.saturating_add(1), to.saturating_add(1));
-        let last = dues.last_before(to.saturating_add(1), from.saturating_add(1));
-        if let (Some(first_due), Some(last_due)) = (first, last) {
-            plan.skips.push(PlannedSkip { job, first_due, last_due, count, reason: SkipReason::Paused });
-        }
+        let pending = self.dues(job).first(watermark.saturating_add(1), from.saturating_add(1)).is_some();
+        plan.skips.extend(self.unrecorded(job, from, to, SkipReason::Paused));
+        plan.states.insert(job);
         if pending {
             self.punch(job, from, to, plan);
         } else {
-            self.watermarks[at] = to;
+            self.raise(job, to);
         }
-        self.behind.insert(job);
-        plan.states.insert(job);
-        true
+        if let Some(extra) = self.extras.get_mut(&job) {
+            extra.paused_at = Some(to);
+            extra.backlog &= pending;
+        }
+        pending
     }
 
     /// Marks `(from, to]` as recorded although the watermark stands before it.
     fn punch(&mut self, job: JobId, from: Millis, to: Millis, plan: &mut Plan) {
-        let extra = self.extras.entry(job).or_default();
-        if let Some(last) = extra.holes.last_mut().filter(|last| last.1 >= from) {
-            last.1 = last.1.max(to);
-        } else if extra.holes.len() < HOLES_MAX {
-            extra.holes.push((from, to));
-        } else {
+        if from == to {
+            return;
+        }
+        let mut holes = self.extras.get(&job).map(|extra| extra.holes.clone()).unwrap_or_default();
+        holes.push((from, to));
+        holes.sort_unstable();
+        holes.dedup_by(|next, last| {
+            let touches = next.0 <= last.1;
+            last.1 = if touches { last.1.max(next.1) } else { last.1 };
+            touches
+        });
+        let too_many = holes.len() > HOLES_MAX;
+        self.extras.entry(job).or_default().holes = holes;
+        if too_many {
             // Give the backlog up rather than let its state grow: what is left of it is skipped, and said.
             let watermark = self.watermarks[job.index()];
-            let dues = self.dues(job);
-            let (start, end) = (watermark.saturating_add(1), to.saturating_add(1));
-            if let (Some(first_due), Some(last_due)) = (dues.first(start, end), dues.last_before(end, start)) {
-                let count = dues.count(start, end);
-                plan.skips.push(PlannedSkip { job, first_due, last_due, count, reason: SkipReason::BacklogLimit });
-            }
-            self.watermarks[job.index()] = to;
-            self.extras.remove(&job);
+            plan.skips.extend(self.unrecorded(job, watermark, to, SkipReason::BacklogLimit));
+            self.raise(job, to);
         }
+    }
+
+    /// The dues in `(after, to]` that nothing is recorded of, as one skip.
+    fn unrecorded(&self, job: JobId, after: Millis, to: Millis, reason: SkipReason) -> Option<PlannedSkip> {
+        let dues = self.dues(job);
+        let (start, end) = (after.saturating_add(1), to.saturating_add(1));
+        let (first_due, last_due) = (dues.first(start, end)?, dues.last_before(end, start)?);
+        Some(PlannedSkip { job, first_due, last_due, count: dues.count(start, end), reason })
     }
 
     /// One tick: everything due up to the pre-read horizon that is not recorded yet.
@@ -285,7 +358,7 @@ impl Planner {
 
     /// The next due of a backlog, once the run before it has ended. When the backlog has caught up, the job is live
     /// again.
-    pub fn backlog_next(&mut self, job: JobId, now: Millis, policy: &Policy, plan: &mut Plan) {
+    pub fn backlog_next(&mut self, job: JobId, now: Millis, plan: &mut Plan) {
         let at = job.index();
         if self.modes.get(at) != Some(&Mode::Backlog) {
             return;
@@ -294,19 +367,14 @@ impl Planner {
         let (start, end) = (self.watermarks[at].saturating_add(1), now.saturating_add(1));
         let dues = self.dues(job);
         let from = catch_up::newest_from(&dues, start, end, BACKLOG_MAX);
-        let mut skipped = None;
-        if let (Some(first_due), Some(last_due)) = (dues.first(start, from), dues.last_before(from, start)) {
-            let count = dues.count(start, from);
-            skipped = Some(PlannedSkip { job, first_due, last_due, count, reason: SkipReason::BacklogLimit });
-        }
         let next = dues.first(from, end);
-        if let Some(skip) = skipped {
+        if let Some(skip) = self.unrecorded(job, start - 1, from - 1, SkipReason::BacklogLimit) {
             plan.skips.push(skip);
             self.raise(job, skip.last_due);
         }
         match next {
             Some(due) => {
-                self.promise(job, due, now, policy, plan);
+                self.promise(job, due, now, plan);
             }
             None => {
                 self.modes[at] = Mode::Live;
@@ -320,7 +388,7 @@ impl Planner {
         let extra = self.extras.get(&job);
         JobState {
             job,
-            watermark: self.watermarks.get(job.index()).copied(),
+            watermark: self.watermarks.get(job.index()).copied().filter(|&mark| mark != Millis::MIN),
             paused_at: extra.and_then(|extra| extra.paused_at),
             holes: extra.map(|extra| extra.holes.clone()).unwrap_or_default(),
         }
@@ -415,7 +483,7 @@ impl Planner {
         } else {
             let from = now.saturating_sub(1);
             for (no, timed) in timed.iter().enumerate() {
-                self.timed_next.extend(timed.schedule.next(from).map(|due| Reverse((due, job, no))));
+                self.timed_next.extend(timed.schedule.next(from).map(|due| (due, job, no)));
             }
             self.timed.insert(job, timed);
         }
@@ -438,35 +506,36 @@ impl Planner {
         if self.modes.get(at) != Some(&Mode::Live) {
             return;
         }
+        let window_to = self.extras.get_mut(&job).and_then(|extra| extra.window_to.take()).unwrap_or(now);
         let from = self.watermarks[at].saturating_add(1);
         let missed_to = catch_up::missed_before(now);
         if from < missed_to {
-            let judgement = catch_up::judge(policy, &self.dues(job), from, missed_to, now);
+            let judgement = catch_up::judge(policy, &self.dues(job), from, missed_to, window_to);
             for (first_due, last_due, count, reason) in judgement.skips {
                 plan.skips.push(PlannedSkip { job, first_due, last_due, count, reason });
                 self.raise(job, last_due);
                 plan.states.insert(job);
             }
             if let Some(due) = judgement.once {
-                self.promise(job, due, now, policy, plan);
+                self.promise(job, due, now, plan);
             }
             if let Some(start) = judgement.backlog_from {
                 if policy.overlap == Overlap::Allow {
                     let mut due = Some(start);
                     while let Some(at) = due.filter(|&due| due < missed_to) {
-                        self.promise(job, at, now, policy, plan);
+                        self.promise(job, at, now, plan);
                         due = self.dues(job).next(at);
                     }
                 } else {
                     self.modes[at] = Mode::Backlog;
-                    self.promise(job, start, now, policy, plan);
+                    self.promise(job, start, now, plan);
                     return;
                 }
             }
         }
         let mut after = self.watermarks[at].max(missed_to.saturating_sub(1));
         while let Some(due) = self.dues(job).next(after).filter(|&due| due <= horizon) {
-            self.promise(job, due, now, policy, plan);
+            self.promise(job, due, now, plan);
             after = due;
         }
     }
@@ -508,17 +577,13 @@ impl Planner {
             }
         }
         for run in &plan.promises {
-            let mark = &mut self.watermarks[run.job.index()];
-            *mark = (*mark).max(run.due);
+            self.raise(run.job, run.due);
         }
     }
 
     fn plan_timed(&mut self, now: Millis, horizon: Millis, plan: &mut Plan) {
-        while let Some(&Reverse((due, job, no))) = self.timed_next.peek() {
-            if due > horizon {
-                break;
-            }
-            self.timed_next.pop();
+        while let Some(&(due, job, no)) = self.timed_next.first().filter(|(due, ..)| *due <= horizon) {
+            self.timed_next.pop_first();
             let Some(timed) = self.timed.get(&job).and_then(|timed| timed.get(no)) else { continue };
             // An entry of a schedule that was edited meanwhile names an instant that is no longer due.
             if timed.schedule.next(due - 1) != Some(due) {
@@ -532,15 +597,15 @@ impl Planner {
                     _ => plan.promises.push(PlannedRun { due, job, trigger: Trigger::Restart }),
                 }
             }
-            let from = due.max(catch_up::missed_before(now));
-            self.timed_next.extend(timed.schedule.next(from).map(|due| Reverse((due, job, no))));
+            let from = due.max(catch_up::missed_before(now) - 1);
+            self.timed_next.extend(timed.schedule.next(from).map(|due| (due, job, no)));
         }
-        // Edits leave entries behind that name the same instant twice.
+        // Two stop schedules may name the same instant.
         plan.stops.sort_unstable();
         plan.stops.dedup();
     }
 
-    fn promise(&mut self, job: JobId, due: Millis, now: Millis, _policy: &Policy, plan: &mut Plan) {
+    fn promise(&mut self, job: JobId, due: Millis, now: Millis, plan: &mut Plan) {
         let missed = catch_up::lateness(due, now) == Lateness::Missed;
         let trigger = if missed { Trigger::CatchUp } else { Trigger::Schedule };
         plan.promises.push(PlannedRun { due, job, trigger });
@@ -552,10 +617,10 @@ impl Planner {
     fn raise(&mut self, job: JobId, due: Millis) {
         let mark = &mut self.watermarks[job.index()];
         *mark = (*mark).max(due);
+        let mark = *mark;
         if let Some(extra) = self.extras.get_mut(&job) {
-            let mark = *mark;
             extra.holes.retain(|(_, to)| *to > mark);
-            if extra.holes.is_empty() && extra.paused_at.is_none() {
+            if extra.is_empty() {
                 self.extras.remove(&job);
             }
         }

@@ -25,7 +25,6 @@ pub struct Attempt {
     pub job: String,
     pub due: Millis,
     pub started: Now,
-    pub ends_at_mono: Option<Millis>,
     pub exit: i32,
     pub stop_asked: bool,
     pub deaf: bool,
@@ -45,6 +44,9 @@ pub struct Hands {
     pub ledger: BTreeSet<Key>,
     /// (due, job, start by the wall clock, run, step, attempt), in the order of the starts.
     pub starts: Vec<(Millis, String, Millis, Key)>,
+    live: BTreeMap<String, BTreeSet<Key>>,
+    /// When attempts end, by the monotonic clock.
+    ends: BTreeSet<(Millis, Key)>,
     reports: Vec<Report>,
 }
 
@@ -59,14 +61,18 @@ impl Hands {
                 if let Some(on) = self.journal.get_mut(&(run, step, attempt)).filter(|on| on.alive) {
                     on.stop_asked = true;
                     if !on.deaf {
-                        on.ends_at_mono = Some(now.mono);
+                        self.ends.insert((now.mono, (run, step, attempt)));
                     }
                 }
             }
             Order::Close { run } => {
                 let row = record.runs.get(&run).map(|row| row.state.status);
                 assert!(row.is_some_and(RunStatus::is_ended), "run {run} closed while its row says {row:?}");
-                self.journal.retain(|(of, ..), _| *of != run);
+                let all = (run, StepNo(0), 0)..=(run, StepNo(u16::MAX), u32::MAX);
+                let keys: Vec<Key> = self.journal.range(all).map(|(&key, _)| key).collect();
+                for key in keys {
+                    self.journal.remove(&key);
+                }
             }
         }
     }
@@ -77,25 +83,29 @@ impl Hands {
         let row = record.runs.get(&start.run).unwrap_or_else(|| panic!("run {} has no row", start.run));
         assert!(!row.state.status.is_ended(), "run {} started while its row says it is over", start.run);
         assert!(self.ledger.insert(key), "attempt {key:?} of {job} was started twice");
-        for (&(run, step, _), on) in self.journal.iter().filter(|(_, on)| on.alive) {
+        let live = self.live.entry(job.clone()).or_default();
+        for &(run, step, _) in live.iter() {
             let same = (run, step) == (start.run, start.step);
             assert!(!same, "two attempts of step {step:?} of run {run} of {job} at once");
-            let other = run != start.run && on.job == job && overlap != Overlap::Allow;
+            let other = run != start.run && overlap != Overlap::Allow;
             assert!(!other, "runs {run} and {} of {job} at once under {overlap:?}", start.run);
         }
-        let manner = self.manners.entry(job.clone()).or_insert(Manner { takes_ms: Some(0), ..Manner::default() });
+        live.insert(key);
+        let manner =
+            self.manners.entry(job.clone()).or_insert(Manner { takes_ms: Some(0), ..Manner::default() });
         let exit = if manner.exits.is_empty() { 0 } else { manner.exits.remove(0) };
+        let ends_at = manner.takes_ms.map(|takes| now.mono + takes);
         let attempt = Attempt {
             job: job.clone(),
             due: start.context.due,
             started: now,
-            ends_at_mono: manner.takes_ms.map(|takes| now.mono + takes),
             exit,
             stop_asked: false,
             deaf: manner.deaf,
             alive: true,
             ended: None,
         };
+        self.ends.extend(ends_at.map(|at| (at, key)));
         self.journal.insert(key, attempt);
         self.starts.push((start.context.due, job, now.wall, key));
         self.report(key, now.wall, ReportKind::Started);
@@ -107,20 +117,16 @@ impl Hands {
 
     /// When the next attempt ends, by the monotonic clock.
     pub fn next_end(&self) -> Option<Millis> {
-        self.journal.values().filter(|on| on.alive).filter_map(|on| on.ends_at_mono).min()
+        self.ends.first().map(|(at, _)| *at)
     }
 
     /// What has happened by now.
     pub fn reports(&mut self, now: Now) -> Vec<Report> {
-        let over: Vec<Key> = self
-            .journal
-            .iter()
-            .filter(|(_, on)| on.alive && on.ends_at_mono.is_some_and(|at| at <= now.mono))
-            .map(|(&key, _)| key)
-            .collect();
-        for key in over {
-            let on = self.journal.get_mut(&key).unwrap();
+        while let Some(&(at, key)) = self.ends.first().filter(|(at, _)| *at <= now.mono) {
+            self.ends.remove(&(at, key));
+            let Some(on) = self.journal.get_mut(&key).filter(|on| on.alive) else { continue };
             on.alive = false;
+            self.live.get_mut(&on.job).unwrap().remove(&key);
             let outcome = if on.stop_asked { Outcome::Stopped } else { Outcome::Exited(on.exit) };
             on.ended = Some((now.wall, outcome.clone()));
             self.report(key, now.wall, ReportKind::Ended { outcome, output: None });
@@ -130,14 +136,15 @@ impl Hands {
 
     /// Attempts of a job that go on end now.
     pub fn finish(&mut self, job: &str, now: Now) {
-        for on in self.journal.values_mut().filter(|on| on.alive && on.job == job) {
-            on.ends_at_mono = Some(now.mono);
-        }
+        let live = self.live.get(job).into_iter().flatten();
+        self.ends.extend(live.map(|&key| (now.mono, key)));
     }
 
     /// The server died, and its processes with it: what the journal says of attempts of its former life.
     pub fn die(&mut self) -> Vec<Found> {
         self.reports.clear();
+        self.live.clear();
+        self.ends.clear();
         let mut found = Vec::new();
         for (&(run, step, attempt), on) in &mut self.journal {
             on.alive = false;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cadran_core::{Batch, Job, JobId, JobState, Millis, ScheduleAction, ScheduleEntry, Trigger};
+use cadran_core::{Batch, Job, JobId, JobState, Millis, Promise, ScheduleAction, ScheduleEntry, Skip, Trigger};
 
 use super::record::Record;
 
@@ -68,8 +68,10 @@ impl Law {
 
     /// Called for every batch of the engine, in order, as it becomes durable.
     pub fn observe(&mut self, batch: &Batch) {
+        let put: BTreeSet<JobId> = batch.jobs.iter().map(|put| put.job).collect();
+        let last: BTreeMap<JobId, &JobState> = batch.states.iter().map(|state| (state.job, state)).collect();
         for state in &batch.states {
-            self.observe_state(state, batch.jobs.iter().any(|put| put.job == state.job));
+            self.observe_state(state, put.contains(&state.job));
         }
         for removed in &batch.removed {
             let life = self.jobs.entry(removed.job).or_default();
@@ -77,8 +79,7 @@ impl Law {
         }
         for put in &batch.jobs {
             let schedules = self.definition(&put.definition).schedules.clone();
-            let state = batch.states.iter().rfind(|state| state.job == put.job).expect("a put has a state");
-            let watermark = state.watermark.expect("a put has a watermark");
+            let watermark = last[&put.job].watermark.expect("a put has a watermark");
             let life = self.jobs.entry(put.job).or_default();
             if let Some(mut span) = life.open.take() {
                 let before = life.watermark.unwrap_or(Millis::MIN);
@@ -94,7 +95,11 @@ impl Law {
             if life.removed_at.take().is_none()
                 && let Some(before) = life.watermark
             {
-                assert!(watermark >= before, "job {}: the watermark fell from {before} to {watermark}", put.job);
+                assert!(
+                    watermark >= before,
+                    "job {}: the watermark fell from {before} to {watermark}",
+                    put.job
+                );
             }
             life.versions.push(schedules.clone());
             life.revisions.insert(put.revision, put.definition.clone());
@@ -173,17 +178,20 @@ impl Law {
     }
 
     pub fn check(&self, record: &Record, now: Millis, waits: impl Fn(JobId) -> bool) {
+        let mut runs_of: BTreeMap<JobId, Vec<&Promise>> = BTreeMap::new();
+        for row in record.runs.values().filter(|row| row.promise.trigger.is_scheduled()) {
+            runs_of.entry(row.promise.job).or_default().push(&row.promise);
+        }
+        let mut skips_of: BTreeMap<JobId, Vec<&Skip>> = BTreeMap::new();
+        for skip in record.skips.values() {
+            skips_of.entry(skip.job).or_default().push(skip);
+        }
         for (&job, life) in &self.jobs {
             let name = &record.jobs[&job].0.name;
             let required = self.required(job, now, waits(job));
-            let rows: Vec<_> = record
-                .runs
-                .values()
-                .map(|row| &row.promise)
-                .filter(|promise| promise.job == job && promise.trigger.is_scheduled())
-                .collect();
+            let rows = runs_of.remove(&job).unwrap_or_default();
             let ran: BTreeSet<Millis> = rows.iter().map(|promise| promise.due).collect();
-            let skips: Vec<_> = record.skips.values().filter(|skip| skip.job == job).collect();
+            let skips = skips_of.remove(&job).unwrap_or_default();
             for promise in rows {
                 let due = promise.due;
                 let named = life.versions.iter().any(|version| {
@@ -204,11 +212,18 @@ impl Law {
             for skip in &skips {
                 let inside = required.range(skip.first_due..=skip.last_due).count() as u64;
                 let ends = required.contains(&skip.first_due) && required.contains(&skip.last_due);
-                assert!(ends && skip.count <= inside && skip.count > 0, "{name}: a skip of nothing: {skip:?} {inside}");
+                assert!(
+                    ends && skip.count <= inside && skip.count > 0,
+                    "{name}: a skip of nothing: {skip:?} {inside}"
+                );
             }
             let counted: u64 = skips.iter().map(|skip| skip.count).sum();
             let run = required.intersection(&ran).count() as u64;
-            assert_eq!(required.len() as u64, run + counted, "{name}: dues, runs {run} and skips {counted}\n{skips:#?}");
+            assert_eq!(
+                required.len() as u64,
+                run + counted,
+                "{name}: dues, runs {run} and skips {counted}\n{skips:#?}"
+            );
         }
     }
 }

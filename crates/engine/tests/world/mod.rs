@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use cadran_core::{
-    Batch, Body, Command, Job, JobId, JobName, Millis, Now, Order, Overlap, Policy, Refusal, Reply, Retry, RunId,
-    RunStatus, Schedule, ScheduleAction, ScheduleEntry, Start, Step, Trigger, Zone,
+    Batch, Body, Command, Job, JobId, JobName, Millis, Now, Order, Overlap, Policy, Refusal, Reply, Retry,
+    RunId, RunStatus, Schedule, ScheduleAction, ScheduleEntry, Start, Step, Trigger, Zone,
 };
 use cadran_cron::Dialect;
 use cadran_engine::{Engine, Event, JobChange, Options, Restored, RestoredJob, RestoredRun, Token};
@@ -66,7 +66,10 @@ pub fn schedules(text: &str) -> Arc<[ScheduleEntry]> {
             _ => (ScheduleAction::Start, part),
         };
         let schedule = Schedule::parse(expression.trim(), &Zone::utc(), Dialect::Cadran);
-        ScheduleEntry { schedule: Arc::new(schedule.unwrap_or_else(|error| panic!("{part}: {error}"))), action }
+        ScheduleEntry {
+            schedule: Arc::new(schedule.unwrap_or_else(|error| panic!("{part}: {error}"))),
+            action,
+        }
     };
     text.split('|').filter(|part| !part.trim().is_empty()).map(entry).collect()
 }
@@ -137,6 +140,11 @@ impl World {
         if self.is_up {
             self.jobs(vec![JobChange::Remove { name: name.parse().unwrap() }]);
         }
+    }
+
+    /// Deletes a job file; the script tells the engine itself.
+    pub fn remove_later(&mut self, name: &str) {
+        self.files.remove(name);
     }
 
     /// Gives the engine one list of changes.
@@ -265,7 +273,11 @@ impl World {
                     return;
                 }
                 patience -= 1;
-                assert!(patience > 0, "the engine wakes for nothing at {}: {wake:?}", self.clock(self.now.wall));
+                assert!(
+                    patience > 0,
+                    "the engine wakes for nothing at {}: {wake:?}",
+                    self.clock(self.now.wall)
+                );
                 let stuck = wake.wall.is_some_and(|at| at <= self.now.wall)
                     || wake.mono.is_some_and(|at| at <= self.now.mono);
                 self.stall(i64::from(stuck && !self.store_is_up));
@@ -298,7 +310,8 @@ impl World {
         });
         let runs = self.record.open().map(|row| RestoredRun {
             record: row.clone(),
-            job: (of(&row.promise.job).0.revision != row.promise.revision).then(|| self.job_of(row.promise.run)),
+            job: (of(&row.promise.job).0.revision != row.promise.revision)
+                .then(|| self.job_of(row.promise.run)),
         });
         let mut successes: BTreeMap<JobId, Millis> = BTreeMap::new();
         for row in self.record.runs.values().filter(|row| row.state.status == RunStatus::Succeeded) {
@@ -510,7 +523,11 @@ impl World {
         for skip in self.record.skips.values().filter(|skip| skip.job == id) {
             let (first, last) = (self.clock(skip.first_due), self.clock(skip.last_due));
             let span = if first == last { first } else { format!("{first}..{last}") };
-            lines.push((skip.first_due, skip.id.raw(), format!("{span} x{} {}", skip.count, skip.reason.word())));
+            lines.push((
+                skip.first_due,
+                skip.id.raw(),
+                format!("{span} x{} {}", skip.count, skip.reason.word()),
+            ));
         }
         lines.sort();
         lines.into_iter().map(|(_, _, line)| line).collect()
@@ -564,12 +581,22 @@ impl World {
         self.law.check(&self.record, self.now.wall, |job| planner.has_backlog(job) || planner.is_paused(job));
         for row in self.record.open() {
             let due = row.promise.due;
-            assert!(due > self.now.wall, "run {} of {} is stuck: {:?}", row.promise.run, self.clock(due), row.state);
+            assert!(
+                due > self.now.wall,
+                "run {} of {} is stuck: {:?}",
+                row.promise.run,
+                self.clock(due),
+                row.state
+            );
         }
         for (key, on) in self.hands.journal.iter().filter(|(_, on)| on.alive) {
             panic!("attempt {key:?} of {} is still on", on.job);
         }
-        assert!(self.hands.journal.is_empty(), "runs that were never closed: {:?}", self.hands.journal.keys());
+        assert!(
+            self.hands.journal.is_empty(),
+            "runs that were never closed: {:?}",
+            self.hands.journal.keys()
+        );
         assert_eq!(self.engine.active_and_waiting(), (0, 0), "places that nobody holds");
         assert_eq!(self.engine.uncommitted(), 0);
     }

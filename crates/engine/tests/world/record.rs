@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cadran_core::{
-    Batch, JobId, JobPut, JobState, Millis, RunId, RunRecord, RunStatus, RunUpdate, Skip,
-};
+use cadran_core::{Batch, JobId, JobPut, JobState, Millis, RunId, RunRecord, RunStatus, RunUpdate, Skip};
 
 /// What a crash leaves behind.
 #[derive(Clone, Debug, Default)]
