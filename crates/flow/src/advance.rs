@@ -136,15 +136,16 @@ impl Progress {
             Outcome::Exited(code) => Some(*code),
             _ => None,
         };
-        let text = words::outcome(outcome, step);
+        // Made only where it is kept: a success needs no words.
+        let text = || words::outcome(outcome, step);
         match outcome {
             Outcome::Exited(0) => {
                 slot.message = None;
                 self.settle(body, no, State::Succeeded, output);
             }
-            Outcome::JobPreconditionUnmet(_) if first => self.skip_run(&text, out),
+            Outcome::JobPreconditionUnmet(_) if first => self.skip_run(&text(), out),
             Outcome::PreconditionUnmet(_) | Outcome::JobPreconditionUnmet(_) => {
-                slot.message = Some(text.into());
+                slot.message = Some(text().into());
                 self.settle(body, no, State::Skipped, None);
             }
             _ if slot.stopping => {
@@ -159,18 +160,18 @@ impl Progress {
                     self.settle(body, no, State::Failed, output);
                 } else {
                     slot.state = State::Due;
-                    slot.message = Some(text.into());
+                    slot.message = Some(text().into());
                     self.line_up(no);
                 }
             }
             _ => {
                 slot.failures = slot.failures.saturating_add(1);
                 if !retry::is_allowed(&step.retry, outcome, slot.failures) {
-                    slot.message = Some(words::after_attempts(text, slot.attempt));
+                    slot.message = Some(words::after_attempts(text(), slot.attempt));
                     self.settle(body, no, State::Failed, output);
                     return;
                 }
-                slot.message = Some(text.into());
+                slot.message = Some(text().into());
                 let wait = retry::wait_ms(&step.retry, slot.failures);
                 self.wait(no, wait, now, out);
             }
