@@ -38,8 +38,12 @@ pub(super) fn find(options: &ClientOptions) -> Result<Address, Failure> {
         Some(token) => token.to_owned(),
         None if here => kept(&data.join("token"), &url)?,
         None => {
-            return Err(Failure::new(Exit::Refused, "no_token", format!("{url} is another machine and needs its own token"))
-                .help("set CADRAN_TOKEN to the content of the file `token` in that server's data directory"));
+            return Err(Failure::new(
+                Exit::Refused,
+                "no_token",
+                format!("{url} is another machine and needs its own token"),
+            )
+            .help("set CADRAN_TOKEN to the content of the file `token` in that server's data directory"));
         }
     };
     if !here && url.scheme() == "http" && !options.insecure {
@@ -91,14 +95,18 @@ fn of_data(data: &Path) -> Result<Url, Failure> {
 fn kept(path: &PathBuf, url: &Url) -> Result<String, Failure> {
     match token::load(path) {
         Ok(token) => Ok(token.as_str().to_owned()),
-        Err(error) if error.is_missing() => {
-            Err(Failure::new(Exit::Refused, "no_token", format!("there is no token for {url} in {}", path.display()))
-                .help("name the server's data directory with --data DIR, or set CADRAN_TOKEN"))
-        }
-        Err(error) if error.is_denied() => {
-            Err(Failure::new(Exit::Refused, "no_token", format!("the server {url} belongs to another user: {error}"))
-                .help("run this as that user, or set CADRAN_TOKEN"))
-        }
+        Err(error) if error.is_missing() => Err(Failure::new(
+            Exit::Refused,
+            "no_token",
+            format!("there is no token for {url} in {}", path.display()),
+        )
+        .help("name the server's data directory with --data DIR, or set CADRAN_TOKEN")),
+        Err(error) if error.is_denied() => Err(Failure::new(
+            Exit::Refused,
+            "no_token",
+            format!("the server {url} belongs to another user: {error}"),
+        )
+        .help("run this as that user, or set CADRAN_TOKEN")),
         Err(error) => Err(Failure::new(Exit::Refused, "no_token", error.to_string())),
     }
 }
@@ -108,7 +116,8 @@ fn kept(path: &PathBuf, url: &Url) -> Result<String, Failure> {
 pub(super) fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
 #[cfg(test)]
@@ -137,16 +146,17 @@ mod tests {
         let data = scratch("token");
         let own = token::load_or_create(&data.join("token")).unwrap();
         let own = own.as_str();
-        let check = |server: &str, given: Option<&str>, insecure: bool, expected: Result<(&str, &str), &str>| {
-            let found = find(&options(server, given, &data, insecure));
-            match (&found, expected) {
-                (Ok(address), Ok((url, token))) => {
-                    assert_eq!((address.url.as_str(), address.token.as_str()), (url, token), "{server}");
+        let check =
+            |server: &str, given: Option<&str>, insecure: bool, expected: Result<(&str, &str), &str>| {
+                let found = find(&options(server, given, &data, insecure));
+                match (&found, expected) {
+                    (Ok(address), Ok((url, token))) => {
+                        assert_eq!((address.url.as_str(), address.token.as_str()), (url, token), "{server}");
+                    }
+                    (Err(failure), Err(code)) => assert_eq!(failure.code, code, "{server}"),
+                    _ => panic!("{server} {insecure}: {found:?}"),
                 }
-                (Err(failure), Err(code)) => assert_eq!(failure.code, code, "{server}"),
-                _ => panic!("{server} {insecure}: {found:?}"),
-            }
-        };
+            };
         check("127.0.0.1:7788", None, false, Ok(("http://127.0.0.1:7788/", own)));
         check("http://localhost:1", None, false, Ok(("http://localhost:1/", own)));
         check("http://[::1]:1/base", None, false, Ok(("http://[::1]:1/base/", own)));
@@ -176,7 +186,9 @@ mod tests {
             std::fs::write(data.join("server.json"), content).unwrap();
             let found = find(&options("", None, &data, false));
             match (&found, expected) {
-                (Ok(address), Ok(url)) => assert_eq!((address.url.as_str(), &*address.token), (url, own.as_str())),
+                (Ok(address), Ok(url)) => {
+                    assert_eq!((address.url.as_str(), &*address.token), (url, own.as_str()))
+                }
                 (Err(failure), Err(code)) => assert_eq!(failure.code, code, "{content}"),
                 _ => panic!("{content}: {found:?}"),
             }

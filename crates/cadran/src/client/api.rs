@@ -49,7 +49,8 @@ impl Api {
             // No proxy has business between two processes of one machine, nor may it see the token.
             builder = builder.no_proxy();
         }
-        let client = builder.build().map_err(|error| Failure::here(format!("cannot make a client: {error}")))?;
+        let client =
+            builder.build().map_err(|error| Failure::here(format!("cannot make a client: {error}")))?;
         Ok(Api { client, url, token })
     }
 
@@ -117,7 +118,9 @@ impl Api {
                 self.url()
             )),
             // What the API advises in its own words, in words of this command line.
-            "no_such_job" => Some("`cadran jobs` lists jobs; `cadran check` says what is wrong with a job file".into()),
+            "no_such_job" => {
+                Some("`cadran jobs` lists jobs; `cadran check` says what is wrong with a job file".into())
+            }
             "no_such_run" => Some("`cadran history` lists runs".into()),
             "no_such_log" => Some("`cadran logs RUN` without --step shows all there is".into()),
             _ => error.help,
@@ -136,16 +139,24 @@ impl Api {
     }
 
     fn not_cadran(&self, why: &str) -> Failure {
-        Failure::new(Exit::Unreachable, "not_cadran", format!("{} does not speak Cadran's API: {why}", self.url()))
-            .help("name the right server with --server URL")
+        Failure::new(
+            Exit::Unreachable,
+            "not_cadran",
+            format!("{} does not speak Cadran's API: {why}", self.url()),
+        )
+        .help("name the right server with --server URL")
     }
 }
 
 /// An answer in the shape that people are shown.
 pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
     T::deserialize(value).map_err(|error| {
-        Failure::new(Exit::Unreachable, "not_cadran", format!("the server's answer is not understood: {error}"))
-            .help("is the server of the same version? `cadran --version` shows this one's")
+        Failure::new(
+            Exit::Unreachable,
+            "not_cadran",
+            format!("the server's answer is not understood: {error}"),
+        )
+        .help("is the server of the same version? `cadran --version` shows this one's")
     })
 }
 

@@ -1,7 +1,7 @@
 //! Tables for people: columns aligned, no lines drawn, colour only as a help.
 
-use super::output::{colours, escaped, is_terminal, out, paint};
 use super::Failure;
+use super::output::{colours, escaped, is_terminal, out, paint};
 
 /// A colour that means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,7 +33,11 @@ pub async fn wait_for(api: &Api, run: &str, json: bool) -> Result<Exit, Failure>
         let colour = colours(io::stderr().is_terminal());
         let status = paint(&last.status, status_colour(&last.status), colour);
         let time = last.duration_ms.map(|ms| format!(" in {}", took(ms))).unwrap_or_default();
-        let why = if last.status == "succeeded" { String::new() } else { format!(": {}", escaped(&last.explanation)) };
+        let why = if last.status == "succeeded" {
+            String::new()
+        } else {
+            format!(": {}", escaped(&last.explanation))
+        };
         talk(&format!("run {run} of {} {status}{time}{why}", last.job));
         if last.status == "failed" {
             talk(&format!("  see what it printed with `cadran logs {run}`"));
@@ -74,7 +78,10 @@ impl Progress {
     }
 
     fn show(&mut self, run: &Run) {
-        let over = run.steps.iter().filter(|step| !matches!(step.status.as_str(), "pending" | "running" | "retrying"));
+        let over = run
+            .steps
+            .iter()
+            .filter(|step| !matches!(step.status.as_str(), "pending" | "running" | "retrying"));
         let active = run.steps.iter().filter(|step| matches!(step.status.as_str(), "running" | "retrying"));
         let active: Vec<String> = active
             .map(|step| match step.attempt {

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::client::exit::after_help;
 use crate::client::{
-    Api, Cell, ClientOptions, Exit, Failure, JobPage, ProblemPage, Table, instant, out_json, status_colour, talk,
+    Api, Cell, ClientOptions, Exit, Failure, JobPage, ProblemPage, Table, instant, out_json, status_colour,
+    talk,
 };
 
 /// List jobs with their state, schedule, next due and last run.
@@ -46,7 +47,11 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
             .schedules
             .iter()
             .map(|schedule| {
-                let zone = if schedule.timezone == "UTC" { String::new() } else { format!(" {}", schedule.timezone) };
+                let zone = if schedule.timezone == "UTC" {
+                    String::new()
+                } else {
+                    format!(" {}", schedule.timezone)
+                };
                 let action =
                     if schedule.action == "start" { String::new() } else { format!("{}: ", schedule.action) };
                 format!("{action}{}{zone}", schedule.text)
@@ -95,14 +100,20 @@ async fn all(api: &Api, args: &Args) -> Result<Vec<Value>, Failure> {
 /// A job that is missing from the list is often one whose file has an error.
 async fn say_problems(api: &Api) -> Result<(), Failure> {
     let (page, _): (ProblemPage, _) = api.get_as(&["problems"], &[]).await?;
-    let mut files: Vec<&str> =
-        page.problems.iter().filter(|problem| problem.severity == "error").map(|problem| problem.file.as_str()).collect();
+    let mut files: Vec<&str> = page
+        .problems
+        .iter()
+        .filter(|problem| problem.severity == "error")
+        .map(|problem| problem.file.as_str())
+        .collect();
     files.sort_unstable();
     files.dedup();
     match files.as_slice() {
         [] => {}
         [one] => talk(&format!("the job file {one} has errors and is not in force; see `cadran check`")),
-        several => talk(&format!("{} job files have errors and are not in force; see `cadran check`", several.len())),
+        several => {
+            talk(&format!("{} job files have errors and are not in force; see `cadran check`", several.len()))
+        }
     }
     Ok(())
 }

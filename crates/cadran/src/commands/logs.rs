@@ -56,12 +56,15 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
         Failure::usage(format!("{:?} is not a run: {error}", args.run)).help("`cadran history` lists runs")
     })?;
     let api = Api::new(&args.client)?;
-    let mut reader = Reader { api, run: run.to_string(), screen: Screen::new(&args), args, read: BTreeMap::new() };
+    let mut reader =
+        Reader { api, run: run.to_string(), screen: Screen::new(&args), args, read: BTreeMap::new() };
     let mut away = 0;
     loop {
         let ended = match reader.look().await {
             Ok(ended) => ended,
-            Err(failure) if reader.args.follow && failure.exit == Exit::Unreachable && away < AWAY_LOOKS_MAX => {
+            Err(failure)
+                if reader.args.follow && failure.exit == Exit::Unreachable && away < AWAY_LOOKS_MAX =>
+            {
                 away += 1;
                 if away == 1 && !reader.read.is_empty() {
                     talk("the server does not answer; asking again");
@@ -123,12 +126,14 @@ impl Reader {
     }
 
     fn wants(&self, log: &Log, all: &[Log]) -> bool {
-        let step = self.args.step.as_ref().is_none_or(|step| *step == log.step || *step == log.step_no.to_string());
+        let step =
+            self.args.step.as_ref().is_none_or(|step| *step == log.step || *step == log.step_no.to_string());
         let attempt = match self.args.attempt {
             Some(attempt) => log.attempt == attempt,
             // The latest; and whatever is being read already is read to its end.
             None => {
-                let latest = all.iter().filter(|other| other.step_no == log.step_no).map(|other| other.attempt).max();
+                let latest =
+                    all.iter().filter(|other| other.step_no == log.step_no).map(|other| other.attempt).max();
                 Some(log.attempt) == latest || self.read.contains_key(&(log.step_no, log.attempt))
             }
         };
@@ -173,7 +178,14 @@ struct Screen {
 impl Screen {
     fn new(args: &Args) -> Screen {
         let safe = is_terminal() && !args.raw;
-        Screen { json: args.client.json, safe, several: false, last: None, at_line_start: true, rest: Vec::new() }
+        Screen {
+            json: args.client.json,
+            safe,
+            several: false,
+            last: None,
+            at_line_start: true,
+            rest: Vec::new(),
+        }
     }
 
     fn show(&mut self, log: &Log, bytes: &[u8]) -> Result<(), Failure> {

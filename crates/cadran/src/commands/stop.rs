@@ -25,7 +25,8 @@ pub struct Args {
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let run: RunId = args.run.parse().map_err(|error| {
-        Failure::usage(format!("{:?} is not a run: {error}", args.run)).help("`cadran ps` lists the runs that are on")
+        Failure::usage(format!("{:?} is not a run: {error}", args.run))
+            .help("`cadran ps` lists the runs that are on")
     })?;
     let done = Api::new(&args.client)?.post(&["runs", &run.to_string(), "stop"], &json!({})).await?;
     if args.client.json {

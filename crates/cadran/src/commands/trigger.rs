@@ -87,7 +87,10 @@ mod tests {
         };
         check(&[], Some(json!({})));
         check(&["a=1", "b=x=y", "c="], Some(json!({ "a": "1", "b": "x=y", "c": "" })));
-        check(&["first", "a=1", "second", "=odd"], Some(json!({ "1": "first", "a": "1", "2": "second", "3": "=odd" })));
+        check(
+            &["first", "a=1", "second", "=odd"],
+            Some(json!({ "1": "first", "a": "1", "2": "second", "3": "=odd" })),
+        );
         check(&["a=$(reboot)"], Some(json!({ "a": "$(reboot)" })));
         check(&["a=1", "a=2"], None);
         check(&["x", "1=y"], None);
