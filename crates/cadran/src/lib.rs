@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod client;
 pub mod commands;
 pub mod defaults;
 pub mod server;

@@ -2,8 +2,17 @@
 
 pub mod check;
 pub mod files;
+pub mod history;
+pub mod jobs;
+pub mod logs;
 pub mod next;
+pub mod pause;
 pub mod plan;
+pub mod ps;
+pub mod resume;
+pub mod retry;
 pub mod run;
 pub mod serve;
+pub mod stop;
 pub mod time;
+pub mod trigger;
