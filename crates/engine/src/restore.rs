@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cadran_core::{
-    Found, Job, JobId, JobState, Millis, Misfire, Now, Outcome, RunContext, RunId, RunIds, RunRecord,
+    Found, Job, JobId, JobState, Millis, Misfire, Now, Order, Outcome, RunContext, RunId, RunIds, RunRecord,
     RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus, Trigger,
 };
 use cadran_flow::Resume;
@@ -77,6 +77,8 @@ impl Engine {
         for restored in runs {
             self.restore_run(restored, &mut found, &mut late, now);
         }
+        // What the executor still keeps of runs that are over: the server went before it could say so.
+        self.out.orders.extend(found.into_keys().map(|run| Order::Close { run }));
         for (job, runs) in late {
             self.judge_late(job, runs, now);
         }

@@ -264,7 +264,7 @@ impl World {
         loop {
             self.handle(Event::Time);
             let wake = self.engine.wake();
-            let wall = wake.wall.map(|at| at - self.now.wall);
+            let wall = wake.wall.map(|at| at.saturating_sub(self.now.wall));
             let mono = wake.mono.into_iter().chain(self.hands.next_end()).map(|at| at - self.now.mono);
             let step = wall.into_iter().chain(mono).chain([to - self.now.wall]).min().unwrap().max(0);
             if step == 0 {
