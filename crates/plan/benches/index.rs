@@ -1,7 +1,8 @@
 //! The run index beside the plain design of its specification and beside other cron crates, in one run.
 //!
 //! `cargo bench -p cadran-plan --bench index [-- --quick] [-- NAME…]` prints a table; every row that has a goal says
-//! whether it was met. Times are the best of several repetitions on both sides.
+//! whether it was met. Times are the least processor time of several repetitions, on both sides;
+//! percentiles are wall-clock times and want an idle machine.
 
 #[path = "index/fleets.rs"]
 mod fleets;

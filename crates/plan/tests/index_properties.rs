@@ -151,6 +151,7 @@ proptest! {
                 let inside = expected.iter().filter(|run| (start..start + 60_000).contains(&run.0)).count();
                 prop_assert_eq!(count as usize, inside);
             }
+            buffers.recycle(Arc::new(index));
         }
     }
 
@@ -190,13 +191,16 @@ proptest! {
         let mut buffers = Buffers::default();
         let mut index = build(&fleet.snapshot(), window, &mut buffers);
         for changes in then {
-            let kept = index.clone();
+            let kept = Arc::new(index.clone());
             let before = oracle(&model, window.from(), window.to());
             changes.iter().for_each(|change| apply(&mut fleet, &mut model, change));
             let jobs: Vec<u32> = changes.iter().map(|change| change.0).collect();
             index = index.with_changed(&fleet.snapshot(), &jobs, &mut buffers);
             check(&index, &oracle(&model, window.from(), window.to()));
             check(&kept, &before);
+            // Memory that is taken back must not be memory that is still read.
+            buffers.recycle(kept);
+            check(&index, &oracle(&model, window.from(), window.to()));
         }
     }
 
@@ -221,6 +225,37 @@ proptest! {
             index = index.advance(&fleet.snapshot(), window, &mut buffers);
             prop_assert_eq!(index.window(), window);
             check(&index, &oracle(&model, window.from(), window.to()));
+        }
+    }
+}
+
+/// Enough runs for every way of sorting and every spelling of the directory.
+#[test]
+fn large_lists_agree_with_sorting() {
+    let mix = |n: u64| (n ^ n >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    let grains: [&dyn Fn(u64) -> Millis; 4] = [
+        &|n| (mix(n) % 20) as Millis * 60_000,
+        &|n| (mix(n) % 1_200) as Millis * 1_000,
+        &|n| (mix(n) % 1_200_000) as Millis,
+        &|n| (mix(n) % if n % 2 == 0 { 7_000 } else { 1_200_000 }) as Millis,
+    ];
+    let mut buffers = Buffers::default();
+    for grain in grains {
+        let grouped: Vec<Run> =
+            (0..40_000).map(|n| Run { due: START + grain(n), job: (n / 40) as u32 }).collect();
+        let mut shuffled = grouped.clone();
+        shuffled.sort_unstable_by_key(|run| mix(run.due as u64 ^ u64::from(run.job) << 24));
+        let mut expected: Vec<_> = grouped.iter().map(|run| (run.due, run.job)).collect();
+        expected.sort_unstable();
+        expected.dedup();
+        for runs in [grouped, shuffled] {
+            let index = Index::from_runs(&runs, Window::new(START, START + 1_200_000), &mut buffers);
+            check(&index, &expected);
+            for step in 0..40 {
+                let start = START + step * 31_007;
+                check_query(&index, &expected, start, start + step * 2_500);
+            }
+            buffers.recycle(Arc::new(index));
         }
     }
 }

@@ -20,11 +20,12 @@ pub(crate) fn schedules(effort: Effort, _quick: bool, table: &mut Table) {
     let dense = List::dense(10_000, 100);
     let sort = effort.best(|| dense.plain(), plain::build);
     let fleet = fleets::fleet(&fleets::minutely(10_000), &["UTC"]).snapshot();
-    let ours = effort.best(|| (), |()| build(&fleet, dense.window, &mut buffers));
+    let ours = effort.renewed(&mut buffers, |buffers| build(&fleet, dense.window, buffers));
     table.faster("1 M dense: minutely fleet to index", ours, ("plain sort", sort), 60.0);
 
     // As dense, but no two neighbours alike: every number is written on its own.
-    let alternating: Vec<String> = (0..10_000).map(|job| ["* * * * *", "0-59 * * * *", "*/1 0-23 * * *"][job % 3].to_owned()).collect();
+    let alternating: Vec<String> =
+        (0..10_000).map(|job| ["* * * * *", "0-59 * * * *", "*/1 0-23 * * *"][job % 3].to_owned()).collect();
     let mut apart = Fleet::new();
     for (job, text) in alternating.iter().enumerate() {
         let zone = Zone::get(ZONES[job % ZONES.len()]).unwrap();
@@ -32,7 +33,7 @@ pub(crate) fn schedules(effort: Effort, _quick: bool, table: &mut Table) {
     }
     let apart = apart.snapshot();
     assert_eq!(build(&apart, dense.window, &mut buffers).len(), 1_000_000);
-    let ours = effort.best(|| (), |()| build(&apart, dense.window, &mut buffers));
+    let ours = effort.renewed(&mut buffers, |buffers| build(&apart, dense.window, buffers));
     table.faster("1 M dense, neighbours in different zones", ours, ("plain sort", sort), 60.0);
 
     let unique = fleets::fleet(&fleets::unique(12_000), &["UTC"]).snapshot();
@@ -40,8 +41,13 @@ pub(crate) fn schedules(effort: Effort, _quick: bool, table: &mut Table) {
     let count = build(&unique, window, &mut buffers).len();
     let spread = List::seconds(10_000, 100);
     let sort = effort.best(|| spread.plain(), plain::build);
-    let ours = effort.best(|| (), |()| build(&unique, window, &mut buffers));
-    table.faster(&format!("{count} runs at seconds, all schedules different"), ours, ("plain sort of 1 M", sort), 15.0);
+    let ours = effort.renewed(&mut buffers, |buffers| build(&unique, window, buffers));
+    table.faster(
+        &format!("{count} runs at seconds, all schedules different"),
+        ours,
+        ("plain sort of 1 M", sort),
+        15.0,
+    );
 }
 
 /// One hour of fleets, generated and indexed, beside crates that only generate.
@@ -52,50 +58,73 @@ pub(crate) fn peers(effort: Effort, _quick: bool, table: &mut Table) {
         let fleet = fleets::fleet(&expressions, &["UTC"]);
         let snapshot = fleet.snapshot();
         let index = build(&snapshot, window, &mut buffers);
-        let ours = effort.best(|| (), |()| build(&snapshot, window, &mut buffers));
+        let ours = effort.renewed(&mut buffers, |buffers| build(&snapshot, window, buffers));
         let label = format!("one hour of {name} ({} different, {} runs)", fleet.schedules_len(), index.len());
 
         let mut dues: Vec<i64> = Vec::with_capacity(1_000_000);
         let start: DateTime<Utc> = Utc.timestamp_millis_opt(START).unwrap();
         let few = Effort { budget: Duration::ZERO, times_min: 3 };
 
-        let peer: Vec<_> = expressions.iter().map(|text| cron::Schedule::from_str(&format!("0 {text}")).unwrap()).collect();
+        let peer: Vec<_> =
+            expressions.iter().map(|text| cron::Schedule::from_str(&format!("0 {text}")).unwrap()).collect();
         let before = start - chrono::TimeDelta::milliseconds(1);
-        let time = few.best(|| (), |()| {
-            dues.clear();
-            for schedule in &peer {
-                dues.extend(schedule.after(&before).map(|due| due.timestamp_millis()).take_while(|&due| due < end));
-            }
-        });
+        let time = few.best(
+            || (),
+            |()| {
+                dues.clear();
+                for schedule in &peer {
+                    dues.extend(
+                        schedule
+                            .after(&before)
+                            .map(|due| due.timestamp_millis())
+                            .take_while(|&due| due < end),
+                    );
+                }
+            },
+        );
         assert_eq!(dues.len(), index.len(), "cron");
         table.faster(&label, ours, ("cron, generating alone,", time), 50.0);
 
         let peer: Vec<_> = expressions.iter().map(|text| croner::Cron::from_str(text).unwrap()).collect();
         let zoned = jiff::Timestamp::from_millisecond(START).unwrap().to_zoned(jiff::tz::TimeZone::UTC);
-        let time = few.best(|| (), |()| {
-            dues.clear();
-            for schedule in &peer {
-                let found = schedule.iter_from(zoned.clone(), croner::Direction::Forward);
-                dues.extend(found.map(|due| due.timestamp().as_millisecond()).take_while(|&due| due < end));
-            }
-        });
+        let time = few.best(
+            || (),
+            |()| {
+                dues.clear();
+                for schedule in &peer {
+                    let found = schedule.iter_from(zoned.clone(), croner::Direction::Forward);
+                    dues.extend(
+                        found.map(|due| due.timestamp().as_millisecond()).take_while(|&due| due < end),
+                    );
+                }
+            },
+        );
         assert_eq!(dues.len(), index.len(), "croner");
         table.faster(&label, ours, ("croner, generating alone,", time), 100.0);
 
         let peer: Vec<saffron::Cron> = expressions.iter().map(|text| text.parse().unwrap()).collect();
-        let time = few.best(|| (), |()| {
-            dues.clear();
-            for schedule in peer.iter().cloned() {
-                dues.extend(schedule.iter_from(start).map(|due| due.timestamp_millis()).take_while(|&due| due < end));
-            }
-        });
+        let time = few.best(
+            || (),
+            |()| {
+                dues.clear();
+                for schedule in peer.iter().cloned() {
+                    dues.extend(
+                        schedule
+                            .iter_from(start)
+                            .map(|due| due.timestamp_millis())
+                            .take_while(|&due| due < end),
+                    );
+                }
+            },
+        );
         assert_eq!(dues.len(), index.len(), "saffron");
         table.faster(&label, ours, ("saffron, generating alone,", time), 8.0);
 
         let zoned = fleets::fleet(&expressions, &ZONES);
         let snapshot = zoned.snapshot();
-        let ours = effort.best(|| (), |()| build(&snapshot, window, &mut buffers));
-        table.time(&format!("one hour of {name} over nine zones ({} different)", zoned.schedules_len()), ours);
+        let ours = effort.renewed(&mut buffers, |buffers| build(&snapshot, window, buffers));
+        table
+            .time(&format!("one hour of {name} over nine zones ({} different)", zoned.schedules_len()), ours);
     }
 }
 
@@ -110,7 +139,12 @@ pub(crate) fn memory(effort: Effort, quick: bool, table: &mut Table) {
         (0..).zip(&schedules).for_each(|(job, schedule)| fleet.set(job, std::slice::from_ref(schedule)));
         fleet
     });
-    table.at_most(&format!("1 M jobs, {} schedules: fleet", fleet.schedules_len()), left as f64 / 1e6, "bytes/job", 30.0);
+    table.at_most(
+        &format!("1 M jobs, {} schedules: fleet", fleet.schedules_len()),
+        left as f64 / 1e6,
+        "bytes/job",
+        30.0,
+    );
     table.time("1 M jobs: snapshot", effort.best(|| (), |()| fleet.snapshot()));
     let kept = fleet.snapshot();
     let set = effort.best(|| (), |()| fleet.set(500_000, &schedules[..1]));
@@ -135,14 +169,28 @@ pub(crate) fn memory(effort: Effort, quick: bool, table: &mut Table) {
     let window = Window::new(START, START + 100 * 60_000);
     let (index, left, beyond) = allocated(|| build(&fleet, window, &mut Buffers::default()));
     table.figure(&format!("{} runs: index", index.len()), &format!("{:.1} MB", left as f64 / 1e6));
-    table.at_most(&format!("{} runs: most memory beyond the index", index.len()), beyond as f64 / 1e6, "MB", 100.0);
+    table.at_most(
+        &format!("{} runs: most memory beyond the index", index.len()),
+        beyond as f64 / 1e6,
+        "MB",
+        100.0,
+    );
     drop(index);
     let few = Effort { budget: Duration::from_millis(500), times_min: 3 };
     let mut buffers = Buffers::default();
-    table.time(&format!("{} runs: build", jobs * 100), few.best(|| (), |()| build(&fleet, window, &mut buffers)));
+    table.time(
+        &format!("{} runs: build", jobs * 100),
+        few.renewed(&mut buffers, |buffers| build(&fleet, window, buffers)),
+    );
 
     let jobs = if quick { 10_000 } else { 100_000 };
     let list = List::new(jobs, 100, HOUR, |job, n| (scatter(job << 20 | n) % 3_600) as i64 * 1000);
-    let (index, _, beyond) = allocated(|| cadran_plan::index::Index::from_runs(&list.runs, list.window, &mut Buffers::default()));
-    table.at_most(&format!("{} runs from a list: most memory beyond the index", index.len()), beyond as f64 / 1e6, "MB", 100.0);
+    let (index, _, beyond) =
+        allocated(|| cadran_plan::index::Index::from_runs(&list.runs, list.window, &mut Buffers::default()));
+    table.at_most(
+        &format!("{} runs from a list: most memory beyond the index", index.len()),
+        beyond as f64 / 1e6,
+        "MB",
+        100.0,
+    );
 }

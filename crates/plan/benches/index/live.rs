@@ -30,7 +30,7 @@ pub(crate) fn change(effort: Effort, _quick: bool, table: &mut Table) {
     for (name, mut fleet, window) in million {
         let index = build(&fleet.snapshot(), window, &mut buffers);
         let snapshot = fleet.snapshot();
-        let rebuild = effort.best(|| (), |()| build(&snapshot, window, &mut buffers));
+        let rebuild = effort.renewed(&mut buffers, |buffers| build(&snapshot, window, buffers));
         for (kind, before, after) in [
             ("every minute to every second minute", "* * * * *", "*/2 * * * *"),
             ("hourly to daily", "17 * * * *", "23 9 * * *"),
@@ -39,13 +39,14 @@ pub(crate) fn change(effort: Effort, _quick: bool, table: &mut Table) {
             let index = index.with_changed(&fleet.snapshot(), &[5_000], &mut buffers);
             fleet.set(5_000, &[schedule(after)]);
             let snapshot = fleet.snapshot();
-            let patch = effort.best(|| (), |()| index.with_changed(&snapshot, &[5_000], &mut buffers));
+            let patch =
+                effort.renewed(&mut buffers, |buffers| index.with_changed(&snapshot, &[5_000], buffers));
             let label = format!("{name}, {} runs: {kind}, share of a rebuild", index.len());
             table.at_most(&label, patch.as_secs_f64() / rebuild.as_secs_f64(), "", 0.333);
         }
         table.time(&format!("{name}: rebuild"), rebuild);
         let step = Window::new(window.from() + 600_000, window.to() + 600_000);
-        let rolled = effort.best(|| (), |()| index.advance(&snapshot, step, &mut buffers));
+        let rolled = effort.renewed(&mut buffers, |buffers| index.advance(&snapshot, step, buffers));
         table.time(&format!("{name}: rolling on by ten minutes"), rolled);
     }
 }
@@ -104,8 +105,13 @@ pub(crate) fn day(_effort: Effort, quick: bool, table: &mut Table) {
             let renewals = Latencies::of(hours * 120, |n| {
                 let now = START + n as i64 * 30_000;
                 let old = cell.snapshot();
-                let next = if rolling { old.advance(&fleet, window(now), &mut buffers) } else { build(&fleet, window(now), &mut buffers) };
-                cell.swap(next)
+                let next = if rolling {
+                    old.advance(&fleet, window(now), &mut buffers)
+                } else {
+                    build(&fleet, window(now), &mut buffers)
+                };
+                drop(old);
+                buffers.recycle(cell.swap(next));
             });
             let last = START + (hours as i64 * 120 - 1) * 30_000;
             let queries = Latencies::of(hours * 3_600, |n| {
@@ -113,7 +119,9 @@ pub(crate) fn day(_effort: Effort, quick: bool, table: &mut Table) {
                 let index = cell.read();
                 index.query(now, now + 30_000).iter().fold(0u32, |sum, (_, job)| sum.wrapping_add(job))
             });
-            for (what, latencies) in [(format!("{how} every 30 s"), &renewals), ("30 s asked every second".to_owned(), &queries)] {
+            for (what, latencies) in
+                [(format!("{how} every 30 s"), &renewals), ("30 s asked every second".to_owned(), &queries)]
+            {
                 for (label, share) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)] {
                     table.time(&format!("{name}, {what}: {label}"), latencies.at(share));
                 }

@@ -2,8 +2,12 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+use cadran_plan::index::{Buffers, Index};
+use nix::time::{ClockId, clock_gettime};
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -50,6 +54,11 @@ pub(crate) fn allocated<T>(body: impl FnOnce() -> T) -> (T, usize, usize) {
     (value, left, peak - left.min(peak))
 }
 
+/// Time this thread has run.
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has this clock").into()
+}
+
 /// How often each measurement is repeated.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
@@ -58,19 +67,36 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// The shortest time one call takes. Preparation is not counted; neither is dropping the result.
+    /// The shortest processor time one call takes, so that a busy machine disturbs little. Preparation is not counted;
+    /// neither is dropping the result.
     #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
     pub(crate) fn best<P, T>(self, mut prepare: impl FnMut() -> P, mut body: impl FnMut(P) -> T) -> Duration {
         let (began, mut best, mut times) = (Instant::now(), Duration::MAX, 0);
         while times < self.times_min || began.elapsed() < self.budget {
             let prepared = prepare();
-            let start = Instant::now();
+            let start = processor_time();
             let value = black_box(body(black_box(prepared)));
-            best = best.min(start.elapsed());
+            best = best.min(processor_time() - start);
             drop(value);
             times += 1;
         }
         best
+    }
+
+    /// The shortest time to build an index and take back the memory of the one before, as a scheduler does.
+    pub(crate) fn renewed(
+        self,
+        buffers: &mut Buffers,
+        mut build: impl FnMut(&mut Buffers) -> Index,
+    ) -> Duration {
+        let mut last = Arc::new(Index::default());
+        self.best(
+            || (),
+            |()| {
+                let next = Arc::new(build(buffers));
+                buffers.recycle(std::mem::replace(&mut last, next));
+            },
+        )
     }
 
     /// As [`best`](Effort::best), for a body so short that it is called many times between two looks at the clock.
@@ -79,7 +105,7 @@ impl Effort {
     }
 }
 
-/// Single latencies, sorted.
+/// Single latencies by the wall clock, sorted.
 pub(crate) struct Latencies(Vec<Duration>);
 
 impl Latencies {

@@ -31,6 +31,12 @@ impl Table {
         self.row(what, &text, ratio >= goal, &format!("≥ {goal} x"));
     }
 
+    /// Beside a rival, without a goal.
+    pub(crate) fn beside(&mut self, what: &str, ours: Duration, rival: (&str, Duration)) {
+        let ratio = rival.1.as_secs_f64() / ours.as_secs_f64();
+        println!("{what:<58} {:>11}  {} {:>11}  {ratio:>7.1} x", show(ours), rival.0, show(rival.1));
+    }
+
     /// A value that should not exceed the goal.
     pub(crate) fn at_most(&mut self, what: &str, value: f64, unit: &str, goal: f64) {
         self.row(what, &format!("{value:>11.3} {unit}"), value <= goal, &format!("≤ {goal} {unit}"));

@@ -7,7 +7,7 @@ use cadran_cron::Millis;
 use super::expand::{Dues, Expansions, STRETCH_MINUTES, STRETCH_SEGMENTS};
 use super::fleet::{FleetSnapshot, View};
 use super::segment::{SPAN_MS, SPAN_SECS, Segment, fine_run, number_of};
-use super::sort::Buckets;
+use super::sort::{FINE_MS, Writer};
 use super::{Buffers, Index, Window};
 
 /// Builds the index of a window from the schedules of a fleet.
@@ -87,8 +87,11 @@ fn count(expansions: &Expansions, buffers: &mut Buffers) {
             }
             Dues::List(from, to) => {
                 for &milli in expansions.list(from, to) {
-                    let counts = if milli % 1000 == 0 { &mut *jobs } else { &mut *fine };
-                    counts[milli as usize / 1000] += weight;
+                    if milli % 1000 == 0 {
+                        jobs[milli as usize / 1000] += weight;
+                    } else {
+                        fine[(milli / FINE_MS) as usize] += weight;
+                    }
                 }
             }
         }
@@ -100,10 +103,11 @@ fn count(expansions: &Expansions, buffers: &mut Buffers) {
 /// Most dues are on whole minutes. Those are written by blocks of 64 jobs: a block is a square of bits, a row of
 /// minutes for each job; turned on its side it is a row of jobs for each minute, and they are written in a go.
 fn fill(fleet: View<'_>, expansions: &Expansions, buffers: &mut Buffers) {
+    let (mut jobs, mut fine) = (buffers.jobs.writer(), buffers.fine.writer());
     let mut block = Block { first: 0, rows: [0; 64], used: false };
     for (job, rule) in fleet.rules() {
         if job / 64 != block.first / 64 {
-            block.write(&mut buffers.jobs);
+            block.write(&mut jobs);
             block.first = job / 64 * 64;
         }
         let mut minutes = 0;
@@ -115,7 +119,7 @@ fn fill(fleet: View<'_>, expansions: &Expansions, buffers: &mut Buffers) {
                     minutes = mask;
                 }
                 each_bit(mask, |minute| {
-                    each_bit(seconds & !1, |second| buffers.jobs.put(minute * 60 + second, job));
+                    each_bit(seconds & !1, |second| jobs.put(minute * 60 + second, job));
                 });
             }
             Dues::List(from, to) => {
@@ -124,9 +128,9 @@ fn fill(fleet: View<'_>, expansions: &Expansions, buffers: &mut Buffers) {
                     if milli % 60_000 == 0 {
                         minutes |= 1 << (second / 60);
                     } else if milli % 1000 == 0 {
-                        buffers.jobs.put(second, job);
+                        jobs.put(second, job);
                     } else {
-                        buffers.fine.put(second, fine_run(Millis::from(milli) % SPAN_MS, job));
+                        fine.put((milli / FINE_MS) as usize, fine_run(Millis::from(milli) % SPAN_MS, job));
                     }
                 }
             }
@@ -134,7 +138,7 @@ fn fill(fleet: View<'_>, expansions: &Expansions, buffers: &mut Buffers) {
         block.rows[job as usize % 64] = minutes;
         block.used = true;
     }
-    block.write(&mut buffers.jobs);
+    block.write(&mut jobs);
 }
 
 /// The whole minutes of 64 neighbouring jobs.
@@ -146,7 +150,7 @@ struct Block {
 
 impl Block {
     /// Writes the block's jobs and clears it.
-    fn write(&mut self, buckets: &mut Buckets<u32>) {
+    fn write(&mut self, writer: &mut Writer<'_, u32>) {
         if !std::mem::take(&mut self.used) {
             return;
         }
@@ -156,11 +160,7 @@ impl Block {
             if jobs == 0 {
                 continue;
             }
-            let cursor = &mut buckets.cursors[minute * 60];
-            let start = *cursor as usize;
-            let end = start + jobs.count_ones() as usize;
-            *cursor = end as u32;
-            let places = &mut buckets.items[start..end];
+            let places = writer.places(minute * 60, jobs.count_ones());
             if jobs == u64::MAX {
                 places.iter_mut().zip(self.first..).for_each(|(place, job)| *place = job);
             } else {

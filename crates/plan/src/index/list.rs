@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cadran_cron::Millis;
 
 use super::segment::{SPAN_MS, SPAN_SECS, Segment, fine_run, number_of};
+use super::sort::FINE_MS;
 use super::{Buffers, Index, Run, Window};
 
 /// Up to this many seconds are counted whatever the list's length: four megabytes of counters.
@@ -43,24 +44,24 @@ fn count(runs: &[Run], window: Window, first: i64, secs: usize, buffers: &mut Bu
     };
 
     buffers.begin(secs);
+    let (jobs, fine) = (buffers.jobs.counts.as_mut_slice(), buffers.fine.counts.as_mut_slice());
     for run in runs {
         if let Some(at) = inside(run) {
-            let second = (at / 1000) as usize;
             if at % 1000 == 0 {
-                buffers.jobs.counts[second] += 1;
+                jobs[(at / 1000) as usize] += 1;
             } else {
-                buffers.fine.counts[second] += 1;
+                fine[(at / FINE_MS) as usize] += 1;
             }
         }
     }
     buffers.place();
+    let (mut jobs, mut fine) = (buffers.jobs.writer(), buffers.fine.writer());
     for run in runs {
         if let Some(at) = inside(run) {
-            let second = (at / 1000) as usize;
             if at % 1000 == 0 {
-                buffers.jobs.put(second, run.job);
+                jobs.put((at / 1000) as usize, run.job);
             } else {
-                buffers.fine.put(second, fine_run(Millis::from(at) % SPAN_MS, run.job));
+                fine.put((at / FINE_MS) as usize, fine_run(Millis::from(at % SPAN_MS as u32), run.job));
             }
         }
     }

@@ -130,6 +130,10 @@ impl Index {
         index
     }
 
+    fn into_segments(self) -> Vec<Arc<Segment>> {
+        self.segments
+    }
+
     /// The instants this index answers for. Outside them it answers nothing, which does not mean that nothing is due.
     pub fn window(&self) -> Window {
         self.window

@@ -32,7 +32,7 @@ impl Index {
             let (mine, later) = rest.split_at(rest.partition_point(|run| number_of(run.due) == number));
             rest = later;
             patch.added = mine;
-            patch.apply(segment, number)
+            patch.apply(segment, number, buffers)
         });
         let segments = segments.collect();
         Index::new(self.window, self.held, self.first, segments)
@@ -68,7 +68,7 @@ enum Edit {
 }
 
 impl Patch<'_> {
-    fn apply(&mut self, segment: &Arc<Segment>, number: i64) -> Arc<Segment> {
+    fn apply(&mut self, segment: &Arc<Segment>, number: i64, buffers: &mut Buffers) -> Arc<Segment> {
         let base = number * SPAN_MS;
         self.find_edits(segment, base);
         let fine = self.patched_fine(segment, base);
@@ -76,7 +76,8 @@ impl Patch<'_> {
             return segment.clone();
         }
         let fine = fine.unwrap_or_else(|| segment.fine().to_vec());
-        Arc::new(Segment::new(&self.counts, self.patched_jobs(segment.jobs()), fine))
+        let jobs = self.patched_jobs(segment.jobs(), buffers);
+        Arc::new(Segment::new(&self.counts, jobs, fine))
     }
 
     /// Compares, second by second, what the changed jobs did with what they do.
@@ -113,8 +114,8 @@ impl Patch<'_> {
         }
     }
 
-    fn patched_jobs(&self, old: &[u32]) -> Vec<u32> {
-        let mut jobs = Vec::with_capacity(self.counts.iter().sum::<u32>() as usize);
+    fn patched_jobs(&self, old: &[u32], buffers: &mut Buffers) -> Vec<u32> {
+        let mut jobs = buffers.jobs_list(self.counts.iter().sum::<u32>() as usize);
         let mut taken = 0;
         for edit in &self.edits {
             match *edit {

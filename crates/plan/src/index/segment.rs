@@ -86,6 +86,11 @@ impl Segment {
         }
     }
 
+    /// Gives the two lists back, for other segments to be written into.
+    pub(super) fn into_lists(self) -> (Vec<u32>, Vec<u64>) {
+        (self.jobs, self.fine)
+    }
+
     fn jobs_before(&self, at: Millis) -> usize {
         self.directory.start_of(second_from(at))
     }
