@@ -40,7 +40,10 @@ pub(crate) const fn trigger_code(trigger: Trigger) -> i16 {
 }
 
 pub(crate) fn trigger(code: i64) -> Option<Trigger> {
-    Trigger::WORDS.iter().map(|(trigger, _)| *trigger).find(|trigger| i64::from(trigger_code(*trigger)) == code)
+    Trigger::WORDS
+        .iter()
+        .map(|(trigger, _)| *trigger)
+        .find(|trigger| i64::from(trigger_code(*trigger)) == code)
 }
 
 pub(crate) const fn reason_code(reason: SkipReason) -> i16 {

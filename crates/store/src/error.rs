@@ -60,18 +60,32 @@ impl StoreError {
     pub const fn advice(&self) -> &'static str {
         match self {
             StoreError::Url(_) => "use sqlite:PATH, postgres://USER@HOST/DATABASE or memory:",
-            StoreError::Unavailable(_) => "check that the database runs, that the network reaches it and that its disk is sound",
-            StoreError::Busy(_) => "if it lasts, look for another program that holds locks or connections of this database",
+            StoreError::Unavailable(_) => {
+                "check that the database runs, that the network reaches it and that its disk is sound"
+            }
+            StoreError::Busy(_) => {
+                "if it lasts, look for another program that holds locks or connections of this database"
+            }
             StoreError::Full(_) => "free space on the disk of the database; nothing is recorded until then",
-            StoreError::Refused(_) => "check the user, its password and its rights, and the path of the database",
-            StoreError::Conflict(_) => "the record and the server disagree; please report this with the line above",
+            StoreError::Refused(_) => {
+                "check the user, its password and its rights, and the path of the database"
+            }
+            StoreError::Conflict(_) => {
+                "the record and the server disagree; please report this with the line above"
+            }
             StoreError::Value(_) => "change the value named above",
-            StoreError::Damaged(_) => "restore the database from a backup, or start the version that wrote it",
+            StoreError::Damaged(_) => {
+                "restore the database from a backup, or start the version that wrote it"
+            }
             StoreError::Closed(_) => "the server is stopping",
         }
     }
 
-    pub(crate) fn damaged(operation: &'static str, key: impl fmt::Display, detail: impl fmt::Display) -> StoreError {
+    pub(crate) fn damaged(
+        operation: &'static str,
+        key: impl fmt::Display,
+        detail: impl fmt::Display,
+    ) -> StoreError {
         StoreError::Damaged(Failure { operation, key: key.to_string(), detail: detail.to_string() })
     }
 
@@ -92,7 +106,11 @@ impl StoreError {
     }
 
     /// An error of the database, sorted by what can be done about it.
-    pub(crate) fn from_sqlx(operation: &'static str, key: impl fmt::Display, error: sqlx::Error) -> StoreError {
+    pub(crate) fn from_sqlx(
+        operation: &'static str,
+        key: impl fmt::Display,
+        error: sqlx::Error,
+    ) -> StoreError {
         let failure = Failure { operation, key: key.to_string(), detail: detail(&error) };
         match &error {
             sqlx::Error::Database(database) => {
@@ -103,13 +121,16 @@ impl StoreError {
                     from_sqlite_code(code.parse().unwrap_or(0), failure)
                 }
             }
-            sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed | sqlx::Error::BeginFailed => {
-                StoreError::Unavailable(failure)
-            }
+            sqlx::Error::Io(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::BeginFailed => StoreError::Unavailable(failure),
             // The driver's word for a connection that ended in the middle of a message.
             sqlx::Error::Protocol(_) => StoreError::Unavailable(failure),
             sqlx::Error::PoolClosed => StoreError::Closed(failure),
-            sqlx::Error::Configuration(_) | sqlx::Error::InvalidArgument(_) => StoreError::Url(failure.detail),
+            sqlx::Error::Configuration(_) | sqlx::Error::InvalidArgument(_) => {
+                StoreError::Url(failure.detail)
+            }
             sqlx::Error::Tls(_) => StoreError::Refused(failure),
             sqlx::Error::Encode(_) => StoreError::Value(failure),
             _ => StoreError::Damaged(failure),
@@ -119,7 +140,9 @@ impl StoreError {
 
 fn detail(error: &sqlx::Error) -> String {
     match error {
-        sqlx::Error::PoolTimedOut => "no connection could be had in time; the server is gone or all are in use".into(),
+        sqlx::Error::PoolTimedOut => {
+            "no connection could be had in time; the server is gone or all are in use".into()
+        }
         sqlx::Error::Database(database) => match database.code() {
             Some(code) => format!("{} (code {code})", database.message()),
             None => database.message().to_string(),
@@ -169,7 +192,9 @@ fn from_sqlstate(state: &str, failure: Failure) -> StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self {
-            StoreError::Url(why) => return write!(f, "the store URL is not usable: {why}; {}", self.advice()),
+            StoreError::Url(why) => {
+                return write!(f, "the store URL is not usable: {why}; {}", self.advice());
+            }
             StoreError::Unavailable(_) => "the database cannot be reached",
             StoreError::Busy(_) => "the database is busy",
             StoreError::Full(_) => "the disk of the database is full",

@@ -140,7 +140,8 @@ fn join_promises<'a>(
     if promised.is_empty() {
         return Vec::new();
     }
-    let mut by_run: FxHashMap<RunId, Change<'a>> = changes.iter().map(|change| (change.update.run, *change)).collect();
+    let mut by_run: FxHashMap<RunId, Change<'a>> =
+        changes.iter().map(|change| (change.update.run, *change)).collect();
     let joined: Vec<_> = promised.iter().map(|promise| (promise, by_run.remove(&promise.run))).collect();
     changes.retain(|change| by_run.contains_key(&change.update.run));
     joined
@@ -236,7 +237,8 @@ mod tests {
 
     #[test]
     fn earlier_revisions_of_a_batch_are_kept_as_definitions() {
-        let batch = Batch { jobs: vec![put(1, 1), put(2, 1), put(1, 2), put(1, 2), put(1, 3)], ..Batch::default() };
+        let batch =
+            Batch { jobs: vec![put(1, 1), put(2, 1), put(1, 2), put(1, 2), put(1, 3)], ..Batch::default() };
         let folded = Folded::new(&batch).unwrap();
         let jobs: Vec<_> = folded.jobs.iter().map(|p| (p.job.0, p.revision)).collect();
         let superseded: Vec<_> = folded.superseded.iter().map(|p| (p.job.0, p.revision)).collect();
@@ -245,7 +247,8 @@ mod tests {
 
     #[test]
     fn a_nul_in_a_definition_is_refused_by_name() {
-        let batch = Batch { jobs: vec![JobPut { definition: "a\0b".into(), ..put(7, 1) }], ..Batch::default() };
+        let batch =
+            Batch { jobs: vec![JobPut { definition: "a\0b".into(), ..put(7, 1) }], ..Batch::default() };
         let error = Folded::new(&batch).unwrap_err();
         assert!(!error.is_transient());
         assert!(error.to_string().contains("job job-7"), "{error}");

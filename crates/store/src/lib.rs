@@ -40,7 +40,7 @@ mod text;
 
 pub use error::{Failure, StoreError};
 pub use query::{
-    Committed, Counts, JobQuery, JobRecord, JobView, LIMIT_MAX, LastRun, Loaded, RunQuery, RunView, SkipQuery,
-    SkipView,
+    Committed, Counts, JobQuery, JobRecord, JobView, LIMIT_MAX, LastRun, Loaded, RunQuery, RunView,
+    SkipQuery, SkipView,
 };
 pub use store::Store;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cadran_core::{
-    Batch, History, JobId, JobName, JobPut, JobState, Millis, Promise, RunId, RunRecord, RunStatus, RunUpdate,
-    Skip,
+    Batch, History, JobId, JobName, JobPut, JobState, Millis, Promise, RunId, RunRecord, RunStatus,
+    RunUpdate, Skip,
 };
 use rustc_hash::FxHashMap;
 
@@ -14,7 +14,8 @@ use crate::code::DAY_MS;
 use crate::error::Failure;
 use crate::fold::{Change, Folded};
 use crate::query::{
-    Committed, Counts, JobQuery, JobRecord, JobView, LastRun, Loaded, RunQuery, RunView, SkipQuery, SkipView, bounded,
+    Committed, Counts, JobQuery, JobRecord, JobView, LastRun, Loaded, RunQuery, RunView, SkipQuery, SkipView,
+    bounded,
 };
 use crate::{StoreError, text};
 
@@ -198,7 +199,8 @@ impl Memory {
         let mut record = self.record("prune")?;
         let mut pruned = Vec::new();
         let from = record.pruned_to.map_or(JobId(0), |job| JobId(job.0.saturating_add(1)));
-        let jobs: Vec<(JobId, History)> = record.jobs.range(from..).map(|(job, (put, _))| (*job, put.history)).collect();
+        let jobs: Vec<(JobId, History)> =
+            record.jobs.range(from..).map(|(job, (put, _))| (*job, put.history)).collect();
         for (job, history) in jobs {
             if pruned.len() >= limit as usize {
                 return Ok(pruned);
@@ -320,7 +322,14 @@ impl Record {
         })
     }
 
-    fn prune_job(&mut self, job: JobId, history: History, now: Millis, limit: usize, pruned: &mut Vec<RunId>) {
+    fn prune_job(
+        &mut self,
+        job: JobId,
+        history: History,
+        now: Millis,
+        limit: usize,
+        pruned: &mut Vec<RunId>,
+    ) {
         let ended: Vec<(RunId, Millis)> = self
             .runs_of(job)
             .filter(|run| run.state.status.is_ended())
@@ -341,7 +350,8 @@ impl Record {
             self.skips.remove(&skip);
         }
         let oldest = self.runs_of(job).next().map(|run| run.promise.revision);
-        self.definitions.retain(|(of, revision), _| *of != job || oldest.is_some_and(|oldest| *revision >= oldest));
+        self.definitions
+            .retain(|(of, revision), _| *of != job || oldest.is_some_and(|oldest| *revision >= oldest));
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cadran_core::{Millis, RunId};
 
+use crate::StoreError;
 use crate::code::{self, DAY_MS};
 use crate::source::{Dialect, Question, Source};
-use crate::StoreError;
 
 /// Jobs looked at by one call: some ten milliseconds of reading when none of them has anything to forget.
 const JOBS_PER_CALL: i64 = 4096;
@@ -51,7 +51,8 @@ pub(crate) async fn prune(store: &impl Forget, now: Millis, limit: u32) -> Resul
     for (table, rows) in [(&RUNS, &mut expired.runs), (&SKIPS, &mut expired.skips)] {
         for sql in [table.by_days(dialect(store)), table.by_count()] {
             let left = i64::from(limit) - rows.len() as i64;
-            let question = Question::new("prune", sql).about(table.name).int(from).int(last).int(now).int(left);
+            let question =
+                Question::new("prune", sql).about(table.name).int(from).int(last).int(now).int(left);
             store
                 .each(question, &mut |row| {
                     rows.push(row.int(0)?);
@@ -87,7 +88,9 @@ impl Table {
     fn by_days(&self, dialect: Dialect) -> String {
         let Table { name, key, moment, over } = self;
         let cutoff = format!("$3 - j.history_amount * {DAY_MS}");
-        let oldest = format!("(select {moment} from {name} x where x.job = j.job and {over} order by x.{key} limit 1)");
+        let oldest = format!(
+            "(select {moment} from {name} x where x.job = j.job and {over} order by x.{key} limit 1)"
+        );
         let rows = match dialect {
             Dialect::Sqlite => format!(
                 "cross join {name} x on x.{key} in \

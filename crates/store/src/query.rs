@@ -94,7 +94,14 @@ pub struct RunQuery {
 
 impl Default for RunQuery {
     fn default() -> RunQuery {
-        RunQuery { job: None, statuses: Vec::new(), before: None, due_from: None, due_to: None, limit: LIMIT_MAX }
+        RunQuery {
+            job: None,
+            statuses: Vec::new(),
+            before: None,
+            due_from: None,
+            due_to: None,
+            limit: LIMIT_MAX,
+        }
     }
 }
 

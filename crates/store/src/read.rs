@@ -29,7 +29,8 @@ const SHARED_TEXTS_MAX: usize = 1 << 16;
 pub(crate) async fn load(source: &impl Source) -> Result<Loaded, StoreError> {
     let mut loaded = Loaded::default();
     let mut texts = Texts::default();
-    let sql = format!("select {JOB_COLUMNS} from jobs j left join job_states s on s.job = j.job order by j.job");
+    let sql =
+        format!("select {JOB_COLUMNS} from jobs j left join job_states s on s.job = j.job order by j.job");
     let jobs = &mut loaded.jobs;
     source
         .each(Question::new("load", sql).about("jobs"), &mut |row| {
@@ -105,7 +106,8 @@ pub(crate) async fn definition(
 }
 
 pub(crate) async fn run(source: &impl Source, run: RunId) -> Result<Option<RunView>, StoreError> {
-    let sql = format!("select {RUN_COLUMNS}, j.name from runs r join jobs j on j.job = r.job where r.run = $1");
+    let sql =
+        format!("select {RUN_COLUMNS}, j.name from runs r join jobs j on j.job = r.job where r.run = $1");
     let question = Question::new("run", sql).about(run).int(code::run_code(run));
     Ok(run_views(source, question).await?.pop())
 }
@@ -269,13 +271,18 @@ async fn run_views(source: &impl Source, question: Question) -> Result<Vec<RunVi
 /// The columns of [`JOB_COLUMNS`].
 fn job_record(row: &dyn Fields, texts: &mut Texts) -> Result<JobRecord, String> {
     let id = job(row, 0)?;
+    job_columns(row, id, texts).map_err(|why| format!("job {id}: {why}"))
+}
+
+fn job_columns(row: &dyn Fields, id: JobId, texts: &mut Texts) -> Result<JobRecord, String> {
     let (kind, amount) = (row.int(3)?, row.int(4)?);
     Ok(JobRecord {
         put: JobPut {
             job: id,
             name: name(row, 1)?,
             revision: row.int(2)? as u32,
-            history: code::history(kind, amount).ok_or_else(|| format!("no history has code {kind} {amount}"))?,
+            history: code::history(kind, amount)
+                .ok_or_else(|| format!("no history has code {kind} {amount}"))?,
             source: texts.share(row.text(6)?),
             source_mark: texts.share(row.text(7)?),
             definition: texts.share(row.text(8)?),
@@ -293,6 +300,10 @@ fn job_record(row: &dyn Fields, texts: &mut Texts) -> Result<JobRecord, String> 
 /// The columns of [`RUN_COLUMNS`].
 fn run_record(row: &dyn Fields) -> Result<RunRecord, String> {
     let run = code::run(row.int(0)?);
+    run_columns(row, run).map_err(|why| format!("run {run}: {why}"))
+}
+
+fn run_columns(row: &dyn Fields, run: RunId) -> Result<RunRecord, String> {
     let trigger = row.int(4)?;
     let parent = row.maybe_int(6)?.map(code::run);
     let skip = row.maybe_int(13)?;
@@ -302,7 +313,7 @@ fn run_record(row: &dyn Fields) -> Result<RunRecord, String> {
             job: job(row, 1)?,
             revision: row.int(2)? as u32,
             due: row.int(3)?,
-            trigger: code::trigger(trigger).ok_or_else(|| format!("run {run}: no trigger has code {trigger}"))?,
+            trigger: code::trigger(trigger).ok_or_else(|| format!("no trigger has code {trigger}"))?,
             promised_at: row.int(5)?,
             params: text::params(row.maybe_text(8)?)?,
             parent: parent.map(|parent| Ok::<_, String>((parent, row.int(7)? as u32))).transpose()?,
@@ -314,7 +325,7 @@ fn run_record(row: &dyn Fields) -> Result<RunRecord, String> {
             started_at: row.maybe_int(11)?,
             ended_at: row.maybe_int(12)?,
             skip: skip
-                .map(|skip| code::reason(skip).ok_or_else(|| format!("run {run}: no reason has code {skip}")))
+                .map(|skip| code::reason(skip).ok_or_else(|| format!("no reason has code {skip}")))
                 .transpose()?,
             message: row.maybe_text(14)?.map(Into::into),
             steps: row.maybe_text(15)?.map(text::steps).transpose()?,

@@ -90,7 +90,11 @@ pub(crate) trait Source: Sync {
     const DIALECT: Dialect;
 
     /// Asks, and hands over each row as it arrives.
-    fn each(&self, question: Question, row: EachRow<'_>) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn each(
+        &self,
+        question: Question,
+        row: EachRow<'_>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
 /// Implements [`Fields`] for a driver's row.

@@ -4,9 +4,7 @@ use cadran_core::{Batch, JobId, JobName, Millis, RunId};
 
 use crate::memory::Memory;
 use crate::postgres::Postgres;
-use crate::query::{
-    Committed, Counts, JobQuery, JobView, Loaded, RunQuery, RunView, SkipQuery, SkipView,
-};
+use crate::query::{Committed, Counts, JobQuery, JobView, Loaded, RunQuery, RunView, SkipQuery, SkipView};
 use crate::sqlite::Sqlite;
 use crate::{StoreError, fold::Folded, prune, read};
 

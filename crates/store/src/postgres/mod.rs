@@ -43,7 +43,9 @@ impl Postgres {
     pub(crate) async fn open(url: &str) -> Result<Postgres, StoreError> {
         // The parser's own words may quote the URL, and the URL may hold a password.
         let options = PgConnectOptions::from_str(url)
-            .map_err(|_| StoreError::Url("it is not of the form postgres://USER:PASSWORD@HOST:PORT/DATABASE".into()))?
+            .map_err(|_| {
+                StoreError::Url("it is not of the form postgres://USER:PASSWORD@HOST:PORT/DATABASE".into())
+            })?
             .application_name("cadran")
             .disable_statement_logging();
         let key = place(&options);

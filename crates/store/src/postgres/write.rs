@@ -102,7 +102,11 @@ fn column<'a, T, V>(rows: &'a [T], value: impl FnMut(&'a T) -> V) -> Vec<V> {
     rows.iter().map(value).collect()
 }
 
-async fn write_jobs(connection: &mut PgConnection, batch: &Batch, folded: &Folded<'_>) -> Result<(), sqlx::Error> {
+async fn write_jobs(
+    connection: &mut PgConnection,
+    batch: &Batch,
+    folded: &Folded<'_>,
+) -> Result<(), sqlx::Error> {
     for puts in folded.superseded.chunks(ROWS_MAX) {
         sqlx::query(DEFINE)
             .bind(column(puts, |put| i64::from(put.job.0)))

@@ -56,8 +56,9 @@ impl Chunked {
                 bind(row, &mut values);
             }
             debug_assert_eq!(values.arguments.len(), chunk.len() * self.columns);
-            let done =
-                sqlx::query_with(AssertSqlSafe(self.text(size)), values.arguments).execute(&mut *connection).await?;
+            let done = sqlx::query_with(AssertSqlSafe(self.text(size)), values.arguments)
+                .execute(&mut *connection)
+                .await?;
             changed += done.rows_affected();
         }
         Ok(changed)

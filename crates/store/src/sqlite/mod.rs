@@ -52,7 +52,9 @@ fields!(SqliteRow);
 impl Sqlite {
     pub(crate) async fn open(path: &str) -> Result<Sqlite, StoreError> {
         let failed = |error| StoreError::from_sqlx("open", path, error);
-        if let Some(directory) = Path::new(path).parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        if let Some(directory) =
+            Path::new(path).parent().filter(|directory| !directory.as_os_str().is_empty())
+        {
             tokio::fs::create_dir_all(directory).await.map_err(|error| {
                 let detail = format!("its directory cannot be made: {error}");
                 StoreError::Refused(Failure { operation: "open", key: path.into(), detail })

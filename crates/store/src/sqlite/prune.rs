@@ -8,7 +8,8 @@ use crate::StoreError;
 use crate::prune::{Expired, Forget, run_ids};
 use crate::read::numbers_text;
 
-const RUNS: &str = "delete from runs where run in (select value from json_each(?1)) and status >= 3 returning run";
+const RUNS: &str =
+    "delete from runs where run in (select value from json_each(?1)) and status >= 3 returning run";
 const SKIPS: &str = "delete from skips where id in (select value from json_each(?1))";
 /// Revisions only rise, so a definition older than the one of the oldest run is of no use to any.
 const DEFINITIONS: &str = "delete from definitions where job between ?1 and ?2 and revision < coalesce(\

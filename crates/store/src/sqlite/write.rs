@@ -32,7 +32,8 @@ const KEEP_DEFINITIONS: &str = "insert into definitions (job, revision, definiti
      join jobs j on j.job = p.value ->> 0 and j.revision <> p.value ->> 1 \
      where true on conflict (job, revision) do update set definition = excluded.definition";
 
-const REMOVE: &str = "update jobs set removed_at = p.value ->> 1 from json_each(?1) p where job = p.value ->> 0";
+const REMOVE: &str =
+    "update jobs set removed_at = p.value ->> 1 from json_each(?1) p where job = p.value ->> 0";
 
 static STATE: Chunked = Chunked::new(
     "insert into job_states (job, watermark, paused_at, holes)",
@@ -108,8 +109,12 @@ async fn write_jobs(
     folded: &Folded<'_>,
 ) -> Result<(), sqlx::Error> {
     if !folded.jobs.is_empty() {
-        let pairs: Vec<String> = folded.jobs.iter().map(|put| format!("[{},{}]", put.job, put.revision)).collect();
-        sqlx::query(KEEP_DEFINITIONS).bind(format!("[{}]", pairs.join(","))).execute(&mut *connection).await?;
+        let pairs: Vec<String> =
+            folded.jobs.iter().map(|put| format!("[{},{}]", put.job, put.revision)).collect();
+        sqlx::query(KEEP_DEFINITIONS)
+            .bind(format!("[{}]", pairs.join(",")))
+            .execute(&mut *connection)
+            .await?;
     }
     DEFINE
         .write(connection, &folded.superseded, |put, row| {
@@ -120,15 +125,20 @@ async fn write_jobs(
         .await?;
     PUT.write(connection, &folded.jobs, |put, row| bind_put(put, row)).await?;
     if !batch.removed.is_empty() {
-        let pairs: Vec<String> = batch.removed.iter().map(|gone| format!("[{},{}]", gone.job, gone.at)).collect();
+        let pairs: Vec<String> =
+            batch.removed.iter().map(|gone| format!("[{},{}]", gone.job, gone.at)).collect();
         sqlx::query(REMOVE).bind(format!("[{}]", pairs.join(","))).execute(&mut *connection).await?;
     }
     Ok(())
 }
 
-async fn write_runs(connection: &mut SqliteConnection, folded: &Folded<'_>) -> Result<Vec<RunId>, sqlx::Error> {
-    let inserted =
-        PROMISE.write(connection, &folded.promised, |(promise, change), row| bind_promise(promise, *change, row)).await?;
+async fn write_runs(
+    connection: &mut SqliteConnection,
+    folded: &Folded<'_>,
+) -> Result<Vec<RunId>, sqlx::Error> {
+    let inserted = PROMISE
+        .write(connection, &folded.promised, |(promise, change), row| bind_promise(promise, *change, row))
+        .await?;
     let mut refused = Vec::new();
     if inserted < folded.promised.len() as u64 {
         // Some were recorded before, or their due is held by another run. For the first, what the batch says of

@@ -89,7 +89,10 @@ pub(crate) async fn skips_are_paged_and_replaced(fixture: &Fixture) {
         store.commit(&batch).await.unwrap();
         let query = SkipQuery { job: Some(name("job-000001")), before: Some(run(5)), limit: 1 };
         let found = store.skips(&query).await.unwrap();
-        assert_eq!(found.iter().map(|view| (view.skip, view.job_name.as_str())).collect::<Vec<_>>(), [(grown, "job-000001")]);
+        assert_eq!(
+            found.iter().map(|view| (view.skip, view.job_name.as_str())).collect::<Vec<_>>(),
+            [(grown, "job-000001")]
+        );
     }
     assert_eq!(store.skips(&SkipQuery { limit: 3, ..SkipQuery::default() }).await.unwrap().len(), 3);
     assert_eq!(store.load().await.unwrap().last_id, Some(run(10)));

@@ -42,7 +42,12 @@ pub(crate) async fn jobs_come_back_as_they_were_put(fixture: &Fixture) {
 pub(crate) async fn the_last_state_of_a_job_counts(fixture: &Fixture) {
     let store = &fixture.store;
     store.commit(&jobs(2)).await.unwrap();
-    let paused = JobState { watermark: None, paused_at: Some(-4), holes: vec![(1, 2), (i64::MIN, i64::MAX)], ..state(0, 0) };
+    let paused = JobState {
+        watermark: None,
+        paused_at: Some(-4),
+        holes: vec![(1, 2), (i64::MIN, i64::MAX)],
+        ..state(0, 0)
+    };
     let batch = Batch { states: vec![state(0, 10), state(1, 20), paused.clone()], ..Batch::default() };
     for _ in 0..2 {
         store.commit(&batch).await.unwrap();
@@ -67,13 +72,17 @@ pub(crate) async fn a_removed_job_stays_and_may_return(fixture: &Fixture) {
     }
     let listed = store.jobs(&JobQuery::default()).await.unwrap();
     assert_eq!(listed.iter().map(|view| view.put.job.0).collect::<Vec<_>>(), [1]);
-    assert_eq!(store.jobs(&JobQuery { include_removed: true, ..JobQuery::default() }).await.unwrap().len(), 2);
+    assert_eq!(
+        store.jobs(&JobQuery { include_removed: true, ..JobQuery::default() }).await.unwrap().len(),
+        2
+    );
 
     store.commit(&Batch { jobs: vec![JobPut { revision: 2, ..put(0) }], ..Batch::default() }).await.unwrap();
     assert_eq!(store.load().await.unwrap().jobs[0].removed_at, None);
 
     // Put and removed in one batch: removed.
-    let both = Batch { jobs: vec![put(1)], removed: vec![JobRemoved { job: JobId(1), at: 5 }], ..Batch::default() };
+    let both =
+        Batch { jobs: vec![put(1)], removed: vec![JobRemoved { job: JobId(1), at: 5 }], ..Batch::default() };
     store.commit(&both).await.unwrap();
     assert_eq!(store.load().await.unwrap().jobs[1].removed_at, Some(5));
 }
@@ -94,7 +103,10 @@ pub(crate) async fn earlier_definitions_stay_readable(fixture: &Fixture) {
         assert_eq!(store.definition(JobId(5), 1).await.unwrap(), None);
     }
     // The same revision with another text: the text counts.
-    store.commit(&Batch { jobs: vec![JobPut { definition: "new".into(), ..revision(4) }], ..Batch::default() }).await.unwrap();
+    store
+        .commit(&Batch { jobs: vec![JobPut { definition: "new".into(), ..revision(4) }], ..Batch::default() })
+        .await
+        .unwrap();
     assert_eq!(definition(4).await.as_deref(), Some("new"));
 }
 
@@ -133,7 +145,9 @@ pub(crate) async fn jobs_are_found_by_name_and_text(fixture: &Fixture) {
     assert_eq!(paged, all);
     let text = |text: &str| JobQuery { text: Some(text.into()), ..JobQuery::default() };
     assert_eq!(found(text("ETA")).await, ["Zeta", "beta-2", "beta.3", "beta_1"]);
-    for (part, expected) in [("a_1", 1), ("%", 0), ("_", 2), ("'", 0), ("\0", 0), ("\\", 0), ("é", 0), ("", 6)] {
+    for (part, expected) in
+        [("a_1", 1), ("%", 0), ("_", 2), ("'", 0), ("\0", 0), ("\\", 0), ("é", 0), ("", 6)]
+    {
         assert_eq!(found(text(part)).await.len(), expected, "{part:?}");
     }
     let alpha = store.job(&name("alpha")).await.unwrap().unwrap();
@@ -191,7 +205,11 @@ pub(crate) async fn a_nul_is_refused_or_shown(fixture: &Fixture) {
     // What programs said must never stop a commit.
     store.commit(&jobs(1)).await.unwrap();
     let steps = vec![StepRecord { output: Some("a\0b".into()), ..step("main", StepStatus::Failed) }];
-    let failed = RunUpdate { message: Some("a\0b".into()), steps: Some(steps.clone()), ..update(1, RunStatus::Failed) };
+    let failed = RunUpdate {
+        message: Some("a\0b".into()),
+        steps: Some(steps.clone()),
+        ..update(1, RunStatus::Failed)
+    };
     let mut asked = promise(1, 0, 5);
     asked.params = vec![("k\0".into(), "v\0".into())];
     store.commit(&promised(vec![asked.clone()])).await.unwrap();

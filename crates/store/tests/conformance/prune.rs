@@ -78,7 +78,10 @@ pub(crate) async fn counts_keep_the_newest(fixture: &Fixture) {
     assert_eq!(prune_all(fixture, 0, 100).await, [1, 3, 4, 6, 7, 9, 10, 13]);
     assert_eq!(left(fixture).await, [2, 5, 8, 11, 12, 14, 15]);
     let skips = store.skips(&SkipQuery::default()).await.unwrap();
-    assert_eq!(skips.iter().map(|view| view.skip.id.raw()).collect::<Vec<_>>(), [115, 114, 112, 111, 108, 105, 102]);
+    assert_eq!(
+        skips.iter().map(|view| view.skip.id.raw()).collect::<Vec<_>>(),
+        [115, 114, 112, 111, 108, 105, 102]
+    );
     assert_eq!(prune_all(fixture, i64::MAX, 100).await, [0u64; 0]);
 }
 

@@ -81,7 +81,15 @@ pub(crate) fn step(name: &str, status: StepStatus) -> StepRecord {
 }
 
 pub(crate) fn skip(id: u64, job: u32, at: Millis) -> Skip {
-    Skip { id: run(id), job: JobId(job), first_due: at, last_due: at, count: 1, reason: SkipReason::Missed, at }
+    Skip {
+        id: run(id),
+        job: JobId(job),
+        first_due: at,
+        last_due: at,
+        count: 1,
+        reason: SkipReason::Missed,
+        at,
+    }
 }
 
 /// `count` jobs from number 0, with their states.

@@ -50,7 +50,10 @@ pub(crate) async fn a_run_comes_back_as_it_was_written(fixture: &Fixture) {
     assert_eq!(view.record, RunRecord { promise: asked, state: failed.clone() });
 
     // An update without steps keeps them and clears what it does not name.
-    store.commit(&updated(vec![RunUpdate { attempt: 8, ..update(1 << 62, RunStatus::Waiting) }])).await.unwrap();
+    store
+        .commit(&updated(vec![RunUpdate { attempt: 8, ..update(1 << 62, RunStatus::Waiting) }]))
+        .await
+        .unwrap();
     let found = record(store, 1 << 62).await.unwrap().state;
     assert_eq!(found, RunUpdate { attempt: 8, steps: failed.steps, ..update(1 << 62, RunStatus::Waiting) });
 }
@@ -86,7 +89,14 @@ pub(crate) async fn a_due_belongs_to_one_run(fixture: &Fixture) {
     let restart = Promise { trigger: Trigger::Restart, ..promise(12, 1, 10) };
     // 14 and 15 name one due inside one batch: the first holds it.
     let batch = Batch {
-        promised: vec![late, restart, promise(13, 0, 11), promise(14, 2, 10), promise(15, 2, 10), promise(2, 1, 10)],
+        promised: vec![
+            late,
+            restart,
+            promise(13, 0, 11),
+            promise(14, 2, 10),
+            promise(15, 2, 10),
+            promise(2, 1, 10),
+        ],
         runs: vec![update(11, RunStatus::Running), update(13, RunStatus::Running), ended(15, 99)],
         states: vec![state(0, 11)],
         ..Batch::default()
@@ -96,8 +106,13 @@ pub(crate) async fn a_due_belongs_to_one_run(fixture: &Fixture) {
         assert_eq!(record(store, 11).await, None);
         assert_eq!(record(store, 13).await.unwrap().state.status, RunStatus::Running);
         assert_eq!(record(store, 14).await.unwrap().state.status, RunStatus::Promised);
-        assert_eq!(store.load().await.unwrap().jobs[0].state, state(0, 11), "the rest of the batch is recorded");
-        let open: Vec<u64> = store.load().await.unwrap().open.iter().map(|open| open.promise.run.raw()).collect();
+        assert_eq!(
+            store.load().await.unwrap().jobs[0].state,
+            state(0, 11),
+            "the rest of the batch is recorded"
+        );
+        let open: Vec<u64> =
+            store.load().await.unwrap().open.iter().map(|open| open.promise.run.raw()).collect();
         assert_eq!(open, [1, 2, 13, 14]);
     }
     // An update of a run that does not exist changes nothing.
@@ -125,7 +140,10 @@ pub(crate) async fn the_last_update_of_a_run_counts(fixture: &Fixture) {
         ..update(1, RunStatus::Running)
     };
     let last = RunUpdate { ended_at: Some(12), ..update(1, RunStatus::Lost) };
-    store.commit(&updated(vec![with_steps.clone(), update(2, RunStatus::Waiting), last.clone()])).await.unwrap();
+    store
+        .commit(&updated(vec![with_steps.clone(), update(2, RunStatus::Waiting), last.clone()]))
+        .await
+        .unwrap();
     assert_eq!(record(store, 1).await.unwrap().state, RunUpdate { steps: with_steps.steps, ..last });
     assert_eq!(record(store, 2).await.unwrap().state.status, RunStatus::Waiting);
 }
@@ -203,7 +221,13 @@ pub(crate) async fn the_last_success_is_found(fixture: &Fixture) {
     store.commit(&jobs(4)).await.unwrap();
     store
         .commit(&Batch {
-            promised: vec![promise(1, 0, 10), promise(2, 0, 20), promise(3, 0, 30), promise(4, 1, 40), promise(5, 3, 5)],
+            promised: vec![
+                promise(1, 0, 10),
+                promise(2, 0, 20),
+                promise(3, 0, 30),
+                promise(4, 1, 40),
+                promise(5, 3, 5),
+            ],
             runs: vec![ended(1, 11), ended(2, 21), update(3, RunStatus::Failed), ended(5, 6)],
             ..Batch::default()
         })
@@ -247,7 +271,8 @@ pub(crate) async fn readers_see_whole_batches(fixture: &Fixture) {
     let done = AtomicBool::new(false);
     let write = async {
         for batch in 0..BATCHES {
-            let rows = (0..ROWS).map(|row| promise(batch * ROWS + row + 1, row as u32, batch as i64)).collect();
+            let rows =
+                (0..ROWS).map(|row| promise(batch * ROWS + row + 1, row as u32, batch as i64)).collect();
             store.commit(&promised(rows)).await.unwrap();
         }
         done.store(true, Ordering::Release);
