@@ -349,28 +349,17 @@ pub(crate) fn weekday_bit(value: u32, rules: &Rules) -> u32 {
 
 /// Adds `low, low + step, …` up to `high`, around the end of the field where `low` exceeds `high`; says how many.
 fn add(parsed: &mut Parsed, field: Field, rules: &Rules, low: u32, high: u32, step: u32) -> u32 {
-    let Bounds { min, max, .. } = bounds(field, rules);
-    let mut span = max - min + 1;
-    let (mut low, mut high) = (low, high);
-    if field == Field::DayOfWeek {
-        span = 7;
-        // 7 is Sunday again: as a beginning it is 0, as an end it closes the week.
-        if rules.sunday == 0 && low == 7 && high != 7 {
-            low = 0;
-        }
-    }
-    if low > high {
-        high += span;
-    }
+    let Bounds { min, last, .. } = bounds(field, rules);
+    let span = last - min + 1;
+    let high = if low > high { high + span } else { high };
     let mut count = 0;
-    while low <= high {
+    for value in (low..=high).step_by(step as usize) {
         count += 1;
         match field {
-            Field::Year => parsed.years.insert(low),
-            Field::DayOfWeek => parsed.bits |= 1 << weekday_bit(low, rules),
-            _ => parsed.bits |= 1 << (min + (low - min) % span),
+            Field::Year => parsed.years.insert(value),
+            Field::DayOfWeek => parsed.bits |= 1 << weekday_bit(value, rules),
+            _ => parsed.bits |= 1 << (min + (value - min) % span),
         }
-        low += step;
     }
     count
 }

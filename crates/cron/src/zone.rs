@@ -37,7 +37,7 @@ struct Table {
     name: String,
     segments: Vec<Segment>,
     /// For each bucket of time, the segment its first second lies in.
-    buckets: Vec<u16>,
+    buckets: Vec<u32>,
 }
 
 /// A stretch of time with one offset.
@@ -115,6 +115,11 @@ impl Zone {
                 offsets.push((at, offset));
             }
         }
+        Zone::from_offsets(name, &offsets)
+    }
+
+    /// A zone from the instants at which its offset changes, in seconds; the first is the epoch.
+    fn from_offsets(name: &str, offsets: &[(i64, i64)]) -> Zone {
         let mut segments = Vec::with_capacity(offsets.len());
         let mut shown = offsets[0].1;
         for (i, &(start, offset)) in offsets.iter().enumerate() {
@@ -130,7 +135,7 @@ impl Zone {
             while segments[at].end <= bucket << BUCKET_SHIFT && at + 1 < segments.len() {
                 at += 1;
             }
-            buckets.push(at as u16);
+            buckets.push(at as u32);
         }
         Zone { table: Arc::new(Table { name: name.to_owned(), segments, buckets }) }
     }
@@ -171,7 +176,7 @@ impl Zone {
     /// Position of the segment that holds an instant within the range.
     #[inline]
     pub(crate) fn segment_at(&self, secs: i64) -> usize {
-        let mut at = usize::from(self.table.buckets[(secs >> BUCKET_SHIFT) as usize]);
+        let mut at = self.table.buckets[(secs >> BUCKET_SHIFT) as usize] as usize;
         while self.table.segments[at].end <= secs {
             at += 1;
         }
@@ -283,7 +288,11 @@ fn city(name: &[u8]) -> &[u8] {
 
 /// Edit distance in bytes, where it does not exceed `max`.
 fn distance(a: &[u8], b: &[u8], max: usize) -> Option<usize> {
-    if a.len().abs_diff(b.len()) > max {
+    // Two cheap bounds spare most names the table: every mistake changes the length by one and the set of letters by two
+    // at most.
+    let letters = |name: &[u8]| name.iter().fold(0u32, |set, letter| set | 1 << (letter & 31));
+    let odd_letters = (letters(a) ^ letters(b)).count_ones() as usize;
+    if a.len().abs_diff(b.len()) > max || odd_letters > 2 * max {
         return None;
     }
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -300,4 +309,65 @@ fn distance(a: &[u8], b: &[u8], max: usize) -> Option<usize> {
         }
     }
     Some(row[b.len()]).filter(|&mistakes| mistakes <= max)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{Dialect, Dst, Schedule};
+
+    /// Changes that follow one another faster than any real zone's: a fold within a fold, a leap within it, a gap that
+    /// begins among readings shown before.
+    #[test]
+    fn changes_in_quick_succession() {
+        const HOUR: i64 = 3_600;
+        let offsets = [
+            (0, 2 * HOUR),
+            (10 * HOUR, HOUR),
+            (10 * HOUR + 1_800, 0),
+            (11 * HOUR, 1_800),
+            (12 * HOUR, 5 * HOUR),
+            (13 * HOUR, 4 * HOUR),
+            (13 * HOUR + 600, 6 * HOUR),
+        ];
+        let zone = Zone::from_offsets("Test/Hasty", &offsets);
+        for (text, dst) in [
+            ("*/10 * * * *", Dst::Skip),
+            ("*/10 * * * *", Dst::Shift),
+            ("*/10 * * * *", Dst::Both),
+            ("0,20,50 11,12,13,14,15,16 * * *", Dst::Auto),
+        ] {
+            let schedule = Schedule::parse(text, &zone, Dialect::Cadran).unwrap().with_dst(dst);
+            let utc = Schedule::parse(text, &Zone::utc(), Dialect::Cadran).unwrap();
+            let matches = |reading: i64| utc.next(reading * 1000 - 1) == Some(reading * 1000);
+            let once = dst != Dst::Both;
+            let (mut shown, mut expected) = (BTreeSet::new(), Vec::new());
+            for secs in (0..48 * HOUR).step_by(60) {
+                let reading = secs + i64::from(zone.offset_at(secs * 1000));
+                let newest = shown.last().copied().unwrap_or(reading - 60);
+                let shifted = matches!(dst, Dst::Shift | Dst::Auto);
+                let missed = shifted && (newest + 60..reading).step_by(60).any(matches);
+                if missed || (matches(reading) && !(once && shown.contains(&reading))) {
+                    expected.push(secs * 1000);
+                }
+                shown.insert(reading);
+            }
+            let end = 48 * HOUR * 1000;
+            assert_eq!(schedule.between(0, end).collect::<Vec<_>>(), expected, "`{text}`, {dst:?}");
+            let mut walked = Vec::new();
+            schedule.walk(0, end, &mut |due| walked.push(due));
+            assert_eq!(walked, expected, "`{text}`, {dst:?}");
+            assert_eq!(schedule.count(0, end), expected.len() as u64);
+            let mut back = Vec::new();
+            let mut cursor = end;
+            while let Some(due) = schedule.previous(cursor) {
+                back.push(due);
+                cursor = due;
+            }
+            back.reverse();
+            assert_eq!(back, expected, "`{text}`, {dst:?}, backwards");
+        }
+    }
 }
