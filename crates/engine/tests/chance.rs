@@ -1,4 +1,5 @@
-//! Random fleets and random faults for some hours each. `CADRAN_SEEDS` says how many, `CADRAN_SEED` picks one.
+//! Random fleets and random faults for some hours each. `CADRAN_SEEDS` says how many,
+//! `CADRAN_SEED_FROM` from which on, `CADRAN_SEED` picks one.
 
 mod world;
 
@@ -168,8 +169,9 @@ fn random_faults_break_no_law() {
     if let Some(seed) = std::env::var("CADRAN_SEED").ok().and_then(|text| text.parse().ok()) {
         return live(seed);
     }
-    let seeds = std::env::var("CADRAN_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
-    for seed in 1..=seeds {
+    let seeds = std::env::var("CADRAN_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(30);
+    let first = std::env::var("CADRAN_SEED_FROM").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    for seed in first..first + seeds {
         if let Err(panic) = std::panic::catch_unwind(|| live(seed)) {
             eprintln!("seed {seed} (CADRAN_SEED={seed} repeats it)");
             std::panic::resume_unwind(panic);

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cadran_core::{Batch, Job, JobId, JobState, Millis, Promise, ScheduleAction, ScheduleEntry, Skip, Trigger};
+use cadran_core::{
+    Batch, Job, JobId, JobState, Millis, Promise, ScheduleAction, ScheduleEntry, Skip, Trigger,
+};
 
 use super::record::Record;
 
@@ -27,6 +29,8 @@ struct Life {
     spans: Vec<Span>,
     open: Option<Span>,
     removed_at: Option<Millis>,
+    /// Removed, and its time to come back is over.
+    let_go: bool,
     watermark: Option<Millis>,
     /// Pauses before the watermark reached them: recorded by the schedules of that time.
     holes: Vec<Span>,
@@ -101,6 +105,7 @@ impl Law {
                     put.job
                 );
             }
+            life.let_go = false;
             life.versions.push(schedules.clone());
             life.revisions.insert(put.revision, put.definition.clone());
             life.open = Some(Span { schedules, after: watermark, to: Millis::MAX });
@@ -131,7 +136,10 @@ impl Law {
             (Some(before), Some(now)) => {
                 assert!(now >= before, "job {}: the watermark fell from {before} to {now}", state.job);
             }
-            (_, None) => assert!(life.removed_at.is_some(), "job {}: the watermark vanished", state.job),
+            (_, None) => {
+                assert!(life.removed_at.is_some(), "job {}: the watermark vanished", state.job);
+                life.let_go = true;
+            }
             _ => {}
         }
         if state.watermark.is_some() {
@@ -158,7 +166,7 @@ impl Law {
         let watermark = life.watermark.unwrap_or(Millis::MIN);
         spans.extend(life.open.clone().map(|span| {
             let to = match life.removed_at {
-                Some(at) if now > at + REVIVE_MS_MAX + 2_000 => at.max(watermark),
+                Some(at) if life.let_go || now > at + REVIVE_MS_MAX + 2_000 => at.max(watermark),
                 None if !waits => now.max(watermark),
                 _ => watermark,
             };
@@ -190,8 +198,16 @@ impl Law {
             let name = &record.jobs[&job].0.name;
             let required = self.required(job, now, waits(job));
             let rows = runs_of.remove(&job).unwrap_or_default();
-            let ran: BTreeSet<Millis> = rows.iter().map(|promise| promise.due).collect();
             let skips = skips_of.remove(&job).unwrap_or_default();
+            // A restart answers for its own schedule. Where it takes the place of a start at the same instant it answers
+            // for both; not where an edit made that instant a due of the past, which is skipped then.
+            let skipped =
+                |due: Millis| skips.iter().any(|skip| (skip.first_due..=skip.last_due).contains(&due));
+            let ran: BTreeSet<Millis> = rows
+                .iter()
+                .filter(|promise| promise.trigger != Trigger::Restart || !skipped(promise.due))
+                .map(|promise| promise.due)
+                .collect();
             for promise in rows {
                 let due = promise.due;
                 let named = life.versions.iter().any(|version| {
@@ -203,8 +219,10 @@ impl Law {
                 assert!(named, "{name}: run {} for {due}, which no schedule names", promise.run);
             }
             for due in &required {
-                let skipped = skips.iter().any(|skip| (skip.first_due..=skip.last_due).contains(due));
-                assert!(ran.contains(due) || skipped, "{name}: nothing is recorded of {due}\n{skips:#?}");
+                assert!(
+                    ran.contains(due) || skipped(*due),
+                    "{name}: nothing is recorded of {due}\n{skips:#?}"
+                );
             }
             if life.twice {
                 continue;
