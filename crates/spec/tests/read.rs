@@ -90,7 +90,7 @@ fn zones_dialects_and_clock_changes() {
         parsed.job.schedules[0].schedule.rule(),
         Rule::Every { period_ms: 5_000, anchor_ms: 0 }
     ));
-    assert_eq!(parsed.definition.contains("quartz"), false);
+    assert!(!parsed.definition.contains("quartz"));
 }
 
 #[test]

@@ -121,8 +121,8 @@ fn body() -> BoxedStrategy<Body> {
                 third,
             )| {
                 let (dir, shell, reads, writes, claims, history) = third;
-                for at in 1..steps.len() {
-                    steps[at].depends = (0..at).map(|no| StepNo(no as u16)).collect();
+                for (at, step) in steps.iter_mut().enumerate() {
+                    step.depends = (0..at).map(|no| StepNo(no as u16)).collect();
                 }
                 Body {
                     description,

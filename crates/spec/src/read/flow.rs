@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cadran_core::{Body, Step, StepNo};
+use cadran_core::{Step, StepNo};
 
 use super::findings::Findings;
 use super::scalar::short;
@@ -20,17 +20,8 @@ pub(crate) enum Order {
     Chain,
 }
 
-/// Gives every step its name and resolves `depends`.
-pub(crate) fn resolve(
-    mut drafts: Vec<Draft>,
-    order: Order,
-    span: Span,
-    findings: &mut Findings,
-) -> Vec<Step> {
-    if drafts.len() > Body::STEPS_MAX {
-        findings.error(span, Code::Limit, format!("a job has at most {} steps", Body::STEPS_MAX));
-        drafts.truncate(Body::STEPS_MAX);
-    }
+/// Gives every step its name and resolves `depends`. There are at most [`Body::STEPS_MAX`](cadran_core::Body::STEPS_MAX).
+pub(crate) fn resolve(mut drafts: Vec<Draft>, order: Order, findings: &mut Findings) -> Vec<Step> {
     for (at, draft) in drafts.iter_mut().enumerate() {
         if !draft.named {
             draft.step.name = format!("step_{}", at + 1);

@@ -174,7 +174,7 @@ pub(crate) fn read(
     let mut policy = policy(&fields, findings);
     let retry = fields.get("retry").and_then(|field| step::retry(field, findings));
     policy.at_most_once = matches!(retry, Some(RetryWord::Never));
-    body.steps = steps(&fields, root, retry, &mut body.shell, findings);
+    body.steps = steps(&fields, retry, &mut body.shell, findings);
     if let Some(field) = fields.get("handlers") {
         body.handlers = handlers(field, findings);
     }
@@ -370,17 +370,14 @@ const ORDERS: &[(&str, Order)] = &[("graph", Order::Graph), ("chain", Order::Cha
 
 fn steps(
     fields: &Fields<'_>,
-    root: &Node,
     retry: Option<RetryWord>,
     job_shell: &mut Option<Vec<String>>,
     findings: &mut Findings,
 ) -> Vec<Step> {
     let mut drafts = Vec::new();
-    let mut span = root.span;
     let only = fields.get("run").or_else(|| fields.get("script"));
     match (fields.get("steps"), only) {
         (Some(steps), None) => {
-            span = steps.key.span;
             *job_shell = fields.get("shell").and_then(|field| step::shell(field, findings));
             drafts = step_list(steps, findings);
         }
@@ -421,7 +418,7 @@ fn steps(
         }
         word("type", ORDERS, field.value, findings)
     });
-    flow::resolve(drafts, order.unwrap_or(Order::Graph), span, findings)
+    flow::resolve(drafts, order.unwrap_or(Order::Graph), findings)
 }
 
 /// The job's retry is the default of its steps; `never` forbids theirs.
@@ -439,6 +436,16 @@ fn retries(drafts: &mut [Draft], retry: Option<RetryWord>, findings: &mut Findin
 }
 
 fn step_list(field: Field<'_>, findings: &mut Findings) -> Vec<Draft> {
+    let count = match &field.value.kind {
+        Kind::List(items) => items.len(),
+        Kind::Map(entries) => entries.len(),
+        Kind::Scalar(_) => 0,
+    };
+    if count > Body::STEPS_MAX {
+        let message = format!("the job has {count} steps; allowed are {}", Body::STEPS_MAX);
+        findings.error_help(field.key.span, Code::Limit, message, "make it several jobs");
+        return Vec::new();
+    }
     let drafts: Vec<Draft> = match &field.value.kind {
         Kind::List(items) => items.iter().filter_map(|item| step::read(item, None, findings)).collect(),
         Kind::Map(entries) => entries

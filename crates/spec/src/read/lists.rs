@@ -42,7 +42,12 @@ pub(crate) fn labels(field: Field<'_>, findings: &mut Findings) -> Vec<(String, 
     let node = field.value;
     let found = match &node.kind {
         Kind::Scalar(value) if !node.is_null() => {
-            value.text.split(',').map(|part| split_pair(part.trim(), node.span)).collect()
+            if value.text.split(',').nth(LABELS_MAX).is_some() {
+                let message = format!("`{}` has more than {LABELS_MAX} items", field.spelled);
+                findings.error(node.span, Code::Limit, message);
+            }
+            let parts = value.text.split(',').take(LABELS_MAX);
+            parts.map(|part| split_pair(part.trim(), node.span)).collect()
         }
         _ => pairs(field.spelled, node, findings),
     };
