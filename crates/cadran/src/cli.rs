@@ -34,6 +34,7 @@ pub enum Subcommands {
     Plan(commands::plan::Args),
     /// Run one job file in the foreground, without a server.
     Run(commands::run::Args),
+    /// What talks to a server.
     #[command(flatten)]
     Client(crate::client::Commands),
     /// Watches over the processes of a server and ends them when it dies. Started by `serve`.
