@@ -112,6 +112,7 @@ impl Shared {
             } else {
                 self.sweep_wanted.notified().await;
             }
+            self.outbox.tend_keeper();
             // Until a sweep finds nothing: what was killed in one is a zombie in the next.
             for _ in 0..SWEEPS_MAX {
                 sleep(pause).await;

@@ -94,6 +94,10 @@ impl Keeper {
 
     /// One write for everything since the last one; never waits.
     pub(crate) fn write(&mut self) {
+        // A pipe alone does not tell: a process being started at this moment may hold a copy of its other end.
+        if self.stdin.is_some() && !matches!(self.child.try_wait(), Ok(None)) {
+            return self.restart(&io::ErrorKind::BrokenPipe.into());
+        }
         let Some(stdin) = &mut self.stdin else {
             self.buffer.clear();
             return;

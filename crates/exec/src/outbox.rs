@@ -96,6 +96,13 @@ impl Outbox {
         (self.sink)(reports);
     }
 
+    /// Sees that the keeper lives, also while there is nothing to tell it.
+    pub(crate) fn tend_keeper(&self) {
+        if let Some(keeper) = &mut self.delivery.lock().unwrap_or_else(PoisonError::into_inner).keeper {
+            keeper.write();
+        }
+    }
+
     /// Lets the keeper go: nothing is left to watch.
     pub(crate) fn dismiss_keeper(&self) {
         let keeper = self.delivery.lock().unwrap_or_else(PoisonError::into_inner).keeper.take();

@@ -110,16 +110,16 @@ pub(crate) fn sweep(life: &str, opened: Ticks, is_live: impl Fn(&str) -> bool) -
     for (pid, mark) in &adopted {
         let Some(child) = snapshot.processes.get(pid) else { continue };
         match mark {
-            Some(mark) => {
-                let is_ours = mark.strip_prefix(life).is_some_and(|rest| rest.starts_with('/'));
-                if is_ours && !is_live(mark) {
+            Some(mark) if mark.strip_prefix(life).is_some_and(|rest| rest.starts_with('/')) => {
+                if !is_live(mark) {
                     strays.push(*pid);
                 }
             }
-            // It cleared its environment: it may go when no attempt is left that can have started it.
-            None if is_unknown(child) && family::has_leader_since(child.began) => suspects += 1,
-            None if is_unknown(child) => strays.push(*pid),
-            None => {}
+            // It cleared its environment, or comes from a server inside one of our attempts: it may go when no
+            // attempt is left that can have started it.
+            _ if is_unknown(child) && family::has_leader_since(child.began) => suspects += 1,
+            _ if is_unknown(child) => strays.push(*pid),
+            _ => {}
         }
     }
     // Children in our own group were started by other parts of this program, which wait for them.

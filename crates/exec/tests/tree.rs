@@ -4,7 +4,8 @@ mod rig;
 
 use std::time::Duration;
 
-use cadran_core::{Order, Outcome, RunId, Step, StepNo};
+use cadran_core::{Order, Outcome, ReportKind, RunId, Step, StepNo};
+use rig::holder::{self, this_program};
 use rig::{Rig, body, eventually, is_alive, shell, start};
 
 fn stop(run: u64) -> Order {
@@ -234,4 +235,50 @@ async fn a_dropped_executor_leaves_nothing() {
     let Rig { local, .. } = rig;
     drop(local);
     all_gone(&pids).await;
+}
+
+#[test]
+#[ignore = "started by other tests"]
+fn keeper_process() {
+    holder::keep();
+}
+
+#[tokio::test]
+async fn a_dismissed_keeper_ends_and_a_killed_one_is_replaced() {
+    let mut rig = Rig::with(|options| options.keeper = Some(this_program("keeper_process"))).await;
+    let keepers = || {
+        let me = std::process::id().to_string();
+        let children = std::fs::read_dir("/proc").expect("there").flatten().filter_map(|entry| {
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.to_owned();
+            let line = std::fs::read_to_string(entry.path().join("cmdline")).ok()?;
+            (parent == me && line.contains("keeper_process")).then(|| entry.file_name().into_string().ok())?
+        });
+        children.collect::<Vec<_>>()
+    };
+    let first = keepers();
+    assert_eq!(first.len(), 1);
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(first[0].parse().expect("a number")),
+        nix::sys::signal::Signal::SIGKILL,
+    )
+    .expect("killed");
+    eventually("the keeper is dead", || !is_alive(&first[0])).await;
+    // The next start tells the keeper, and notices.
+    rig.start(1, body(shell("sleep 1000")));
+    rig.started(1, 0, 1).await;
+    eventually("another keeper", || keepers().iter().any(|pid| *pid != first[0])).await;
+    rig.local.drain(rig::PATIENCE).await;
+    eventually("no keeper", || keepers().is_empty()).await;
+    let is_stopped = |kind: &ReportKind| matches!(kind, ReportKind::Ended { outcome: Outcome::Stopped, .. });
+    assert!(rig.all_reports().iter().any(|report| report.step == StepNo(0) && is_stopped(&report.kind)));
+}
+
+#[tokio::test]
+async fn a_data_directory_has_one_server() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let _first = Rig::at(dir.path(), |_| {}).await;
+    let options = cadran_exec::LocalOptions::new(dir.path());
+    let second = cadran_exec::Local::open(options, || 0, std::sync::Arc::new(|_| {})).await;
+    assert!(matches!(second, Err(cadran_exec::ExecError::InUse(_))));
 }

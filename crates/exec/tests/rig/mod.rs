@@ -1,6 +1,8 @@
 //! An executor in a temporary directory, and the words to talk to it.
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part of the rig")]
 
+pub mod holder;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
