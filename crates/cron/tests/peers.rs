@@ -73,7 +73,7 @@ fn is_unfounded(croner: &croner::Cron, answer: &Zoned) -> bool {
         if matches(reading) {
             return false;
         }
-        reading = reading - SignedDuration::from_secs(60);
+        reading -= SignedDuration::from_secs(60);
     }
     true
 }
