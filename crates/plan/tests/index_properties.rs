@@ -260,6 +260,21 @@ fn large_lists_agree_with_sorting() {
     }
 }
 
+/// So many runs between seconds that they are generated in smaller parts.
+#[test]
+fn a_fleet_of_short_periods_gives_what_its_schedules_name() {
+    let (mut fleet, mut model) = (Fleet::new(), BTreeMap::new());
+    let utc = Zone::utc();
+    for (job, text) in [(3, "every 10ms"), (9, "every 330ms"), (1, "* * * * *"), (64, "every 10ms")] {
+        let schedule = Arc::new(Schedule::parse(text, &utc, Dialect::Cadran).unwrap());
+        fleet.set(job, std::slice::from_ref(&schedule));
+        model.insert(job, vec![schedule]);
+    }
+    let window = Window::new(START + 500_007, START + 1_300_000);
+    let index = build(&fleet.snapshot(), window, &mut Buffers::default());
+    check(&index, &oracle(&model, window.from(), window.to()));
+}
+
 #[test]
 fn a_list_index_rolls_forward_from_its_fleet() {
     let mut fleet = Fleet::new();

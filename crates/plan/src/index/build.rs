@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cadran_cron::Millis;
 
-use super::expand::{Dues, Expansions, STRETCH_MINUTES, STRETCH_SEGMENTS};
+use super::expand::{Dues, Expansions, STRETCH_MINUTES};
 use super::fleet::{FleetSnapshot, View};
 use super::segment::{SPAN_MS, SPAN_SECS, Segment, fine_run, number_of};
 use super::sort::{FINE_MS, Writer};
@@ -63,8 +63,9 @@ fn held(first: i64, last: i64) -> Window {
 fn generate(fleet: View<'_>, first: i64, last: i64, buffers: &mut Buffers, segments: &mut Vec<Arc<Segment>>) {
     let mut expansions = std::mem::take(&mut buffers.expand);
     expansions.weigh(fleet);
-    for number in (first..=last).step_by(STRETCH_SEGMENTS) {
-        let end = (number + STRETCH_SEGMENTS as i64).min(last + 1);
+    let step = expansions.step(fleet);
+    for number in (first..=last).step_by(step) {
+        let end = (number + step as i64).min(last + 1);
         expansions.expand(fleet, number * SPAN_MS, end * SPAN_MS);
         buffers.begin((end - number) as usize * SPAN_SECS);
         count(&expansions, buffers);

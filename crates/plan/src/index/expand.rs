@@ -9,8 +9,12 @@ use super::sort::dedup;
 /// Minutes expanded at a time: as many as a mask has bits for.
 pub(super) const STRETCH_MINUTES: usize = 60;
 
-/// The segments one expansion fills.
+/// The segments one expansion fills, at most.
 pub(super) const STRETCH_SEGMENTS: usize = STRETCH_MINUTES * 60 / SPAN_SECS;
+
+/// From this many runs between seconds an hour on, a segment is expanded at a time: such dues are listed one by one,
+/// and the lists should stay small beside the index.
+const FINE_RUNS_PER_HOUR_MAX: u64 = 1 << 18;
 
 /// The dues of one rule within the hour in hand, counted from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,16 @@ impl Expansions {
                 self.weights[place] += 1;
             }
         }
+    }
+
+    /// How many segments to expand at a time.
+    pub(super) fn step(&self, fleet: View<'_>) -> usize {
+        let in_use = (0..self.weights.len()).filter(|&place| self.weights[place] > 0);
+        let fine = in_use.map(|place| {
+            let finer = fleet.schedules(self.rule(place)).filter(|schedule| schedule.is_subsecond());
+            finer.map(|schedule| schedule.count(0, 3_600_000)).sum::<u64>() * u64::from(self.weights[place])
+        });
+        if fine.sum::<u64>() < FINE_RUNS_PER_HOUR_MAX { STRETCH_SEGMENTS } else { 1 }
     }
 
     /// Computes the dues of all rules in use within `[start, end)`, at most an hour, from a whole minute on.

@@ -13,6 +13,28 @@
 //! assert_eq!(index.query(0, 60_001).iter().collect::<Vec<_>>(), [(250, 7), (60_000, 3), (60_000, 7)]);
 //! ```
 //!
+//! Usually the runs are not listed but generated: a [`Fleet`] knows the schedules of every job, and [`build`] makes the
+//! index of a window from it, on whichever thread the caller likes.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use cadran_cron::{Dialect, Schedule, Zone};
+//! use cadran_plan::index::{Buffers, Fleet, Window, build};
+//!
+//! let mut fleet = Fleet::new();
+//! fleet.set(7, &[Arc::new(Schedule::parse("*/15 * * * *", &Zone::utc(), Dialect::Cadran)?)]);
+//! let mut buffers = Buffers::default();
+//! let index = build(&fleet.snapshot(), Window::new(0, 3_600_000), &mut buffers);
+//! assert_eq!(index.len(), 4);
+//!
+//! // A job comes in: only it is computed. Time goes by: only what is new is computed.
+//! fleet.set(8, &[Arc::new(Schedule::parse("0 * * * *", &Zone::utc(), Dialect::Cadran)?)]);
+//! let index = index.with_changed(&fleet.snapshot(), &[8], &mut buffers);
+//! let index = index.advance(&fleet.snapshot(), Window::new(900_000, 4_500_000), &mut buffers);
+//! assert_eq!(index.second(3_600_000), [7, 8]);
+//! # Ok::<(), cadran_cron::Error>(())
+//! ```
+//!
 //! An [`Index`] is an immutable snapshot of one [`Window`], made of segments of ten minutes. A segment holds job
 //! numbers sorted by (second, job) and where each second starts: four bytes a run. Dues between seconds stand in a
 //! list of their own, eight bytes a run, and are merged when read. Segments are shared: a changed job rewrites those
