@@ -19,7 +19,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The built binary.
 pub fn cadran() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cadran"));
-    for name in ["CADRAN_DATA", "CADRAN_JOBS", "CADRAN_SERVER", "CADRAN_STORE", "CADRAN_TOKEN", "CADRAN_LISTEN"] {
+    for name in
+        ["CADRAN_DATA", "CADRAN_JOBS", "CADRAN_SERVER", "CADRAN_STORE", "CADRAN_TOKEN", "CADRAN_LISTEN"]
+    {
         command.env_remove(name);
     }
     command
@@ -84,8 +86,12 @@ impl Home {
         command.arg("serve").arg("--data").arg(self.data()).arg("--jobs").arg(self.path("jobs"));
         command.args(["--listen", "127.0.0.1:0", "--stop-patience", "1"]).args(args);
         let log = fs::File::options().create(true).append(true).open(self.path("log")).expect("a log file");
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().expect("the server starts");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("the server starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut line = String::new();
         stdout.read_line(&mut line).expect("a line");
@@ -114,8 +120,9 @@ impl Home {
     pub fn json(&self, args: &[&str]) -> Value {
         let output = self.client(args);
         let text = String::from_utf8_lossy(&output.stdout);
-        serde_json::from_str(&text)
-            .unwrap_or_else(|_| panic!("{args:?} printed {text:?}, {}", String::from_utf8_lossy(&output.stderr)))
+        serde_json::from_str(&text).unwrap_or_else(|_| {
+            panic!("{args:?} printed {text:?}, {}", String::from_utf8_lossy(&output.stderr))
+        })
     }
 }
 
@@ -172,7 +179,11 @@ impl Server {
         stream.read_to_string(&mut answer).expect("an answer");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-        let body = if head.to_ascii_lowercase().contains("transfer-encoding: chunked") { unchunk(body) } else { body.into() };
+        let body = if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+            unchunk(body)
+        } else {
+            body.into()
+        };
         (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
     }
 
