@@ -231,8 +231,7 @@ impl From<Refusal> for ApiError {
             Refusal::NoSuchJob(job) => ApiError::no_such_job(&job),
             Refusal::NoSuchRun(run) => ApiError::no_such_run(run),
             Refusal::RunEnded(_) => ApiError::new(StatusCode::CONFLICT, "run_ended", message),
-            Refusal::NotRetryable(..) => ApiError::new(StatusCode::CONFLICT, "not_retryable", message)
-                .help("trigger the job for a new run"),
+            Refusal::NotRetryable(..) => ApiError::new(StatusCode::CONFLICT, "not_retryable", message),
             Refusal::Params(_) => ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_params", message)
                 .help("GET /api/v1/jobs/{name} lists the job's params"),
             Refusal::Limit(_) => {

@@ -1,11 +1,12 @@
+use std::collections::BTreeMap;
 use std::fmt;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use cadran_core::{Command, Reply};
+use cadran_core::{Command, JobName, Reply, RunStatus};
 use cadran_spec::Decoder;
-use cadran_store::JobQuery;
+use cadran_store::{JobQuery, JobView, LastRun, RunQuery};
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -56,7 +57,8 @@ pub(super) async fn list(
         include_removed: fields.removed.unwrap_or(false),
         limit: limit as u32,
     };
-    let found = state.store.jobs(&query).await.map_err(ApiError::store)?;
+    let mut found = state.store.jobs(&query).await.map_err(ApiError::store)?;
+    show_begun(&state, None, &mut found).await?;
     let next = found.last().filter(|_| found.len() >= limit).map(|job| job.put.name.to_string());
     let mut decoder = Decoder::default();
     let jobs = found
@@ -64,6 +66,35 @@ pub(super) async fn list(
         .map(|job| JobItem::new(job, &mut decoder, state.server.next_due(&job.put.name)))
         .collect();
     Ok(Json(JobPage { jobs, next }))
+}
+
+/// A run is promised a few seconds ahead, so the newest run of a busy job is mostly one that is still to come. What
+/// people ask for is the last one that began: taken from the newest runs, in one question for the whole page.
+async fn show_begun(state: &ApiState, job: Option<JobName>, found: &mut [JobView]) -> Result<(), ApiError> {
+    let is_promised = |view: &JobView| view.last_run.is_some_and(|last| last.status == RunStatus::Promised);
+    if !found.iter().any(is_promised) {
+        return Ok(());
+    }
+    let begun =
+        RunStatus::WORDS.iter().map(|(status, _)| *status).filter(|status| *status != RunStatus::Promised);
+    let limit = if job.is_some() { 1 } else { cadran_store::LIMIT_MAX };
+    let query = RunQuery { job, statuses: begun.collect(), limit, ..RunQuery::default() };
+    let runs = state.store.runs(&query).await.map_err(ApiError::store)?;
+    let mut newest: BTreeMap<&JobName, LastRun> = BTreeMap::new();
+    for run in &runs {
+        let last = LastRun {
+            run: run.record.promise.run,
+            status: run.record.state.status,
+            due: run.record.promise.due,
+        };
+        newest.entry(&run.job_name).or_insert(last);
+    }
+    for view in found.iter_mut().filter(|view| is_promised(view)) {
+        if let Some(last) = newest.get(&view.put.name) {
+            view.last_run = Some(*last);
+        }
+    }
+    Ok(())
 }
 
 /// How many dues ahead the answer about one job shows.
@@ -83,8 +114,10 @@ pub(super) async fn show(
     JobAt(name): JobAt,
     Fields(NoFields {}): Fields<NoFields>,
 ) -> Result<Json<JobDetail>, ApiError> {
-    let job =
-        state.store.job(&name).await.map_err(ApiError::store)?.ok_or_else(|| ApiError::no_such_job(&name))?;
+    let job = state.store.job(&name).await.map_err(ApiError::store)?;
+    let mut found = [job.ok_or_else(|| ApiError::no_such_job(&name))?];
+    show_begun(&state, Some(name.clone()), &mut found).await?;
+    let [job] = found;
     let now = state.server.now();
     let upcoming =
         state.server.upcoming(now, now.saturating_add(NEXT_DUES_WINDOW_MS), Some(&name), NEXT_DUES_MAX);

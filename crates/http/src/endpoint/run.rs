@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use cadran_core::{Command, RunId, RunStatus};
+use cadran_core::{Command, Refusal, RunId, RunStatus};
 use cadran_store::{RunQuery, RunView};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -119,7 +119,14 @@ pub(super) async fn stop(
     Fields(NoFields {}): Fields<NoFields>,
     JsonBody(NoBody {}): JsonBody<NoBody>,
 ) -> Result<Json<Done>, ApiError> {
-    Ok(Json(state.server.command(Command::Stop { run }).await?.into()))
+    match state.server.command(Command::Stop { run }).await {
+        Ok(reply) => Ok(Json(reply.into())),
+        // The server acts on open runs and forgets ended ones; the record knows better what to say.
+        Err(Refusal::NoSuchRun(_)) if find(&state, run).await?.record.state.status.is_ended() => {
+            Err(Refusal::RunEnded(run).into())
+        }
+        Err(refusal) => Err(refusal.into()),
+    }
 }
 
 /// Opens an ended run again: what did not succeed runs again.

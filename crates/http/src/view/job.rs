@@ -46,7 +46,7 @@ pub(crate) struct JobItem {
     next_due: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_due_ms: Option<Millis>,
-    /// The newest run.
+    /// The newest run that began, or the newest of all when none of the latest runs did.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_run: Option<LastRunItem>,
 }

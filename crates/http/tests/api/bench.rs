@@ -174,6 +174,20 @@ impl Bench {
         std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(bytes).unwrap();
     }
 
+    /// Records a run of `nightly` that is still to come.
+    pub(crate) async fn promise(&self, no: u64) {
+        let promised = vec![promise(no, Trigger::Schedule)];
+        self.store.commit(&Batch { promised, ..Batch::default() }).await.unwrap();
+    }
+
+    /// Returns when everybody who follows has heard everything and listens again.
+    pub(crate) async fn settle(&self) {
+        let _ = self.server.events.send(LiveEvent { run: run(999), status: RunStatus::Running });
+        while !self.server.events.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Records a change of a run, then says so.
     pub(crate) async fn change(&self, update: RunUpdate) {
         let event = LiveEvent { run: update.run, status: update.status };
@@ -210,6 +224,19 @@ pub(crate) fn update(no: u64, status: RunStatus, steps: Vec<StepRecord>) -> RunU
         skip: (status == RunStatus::Skipped).then_some(SkipReason::Overlap),
         message: (status == RunStatus::Failed).then(|| "step build exited with code 2".into()),
         steps: Some(steps),
+    }
+}
+
+fn promise(no: u64, trigger: Trigger) -> Promise {
+    Promise {
+        run: run(no),
+        job: JobId(0),
+        revision: 3,
+        due: NOW + no as i64,
+        trigger,
+        promised_at: NOW - 5_000,
+        params: if trigger == Trigger::Manual { vec![("who".into(), "me".into())] } else { Vec::new() },
+        parent: (trigger == Trigger::Manual).then(|| (run(10), 0)),
     }
 }
 
@@ -253,16 +280,6 @@ fn records() -> Batch {
         watermark: Some(NOW - 1_000),
         paused_at,
         holes: Vec::new(),
-    };
-    let promise = |no: u64, trigger: Trigger| Promise {
-        run: run(no),
-        job: JobId(0),
-        revision: 3,
-        due: NOW + no as i64,
-        trigger,
-        promised_at: NOW - 5_000,
-        params: if trigger == Trigger::Manual { vec![("who".into(), "me".into())] } else { Vec::new() },
-        parent: (trigger == Trigger::Manual).then(|| (run(10), 0)),
     };
     Batch {
         jobs: vec![put(0, "nightly"), put(1, "paused"), put(2, "gone")],

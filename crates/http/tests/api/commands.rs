@@ -90,3 +90,20 @@ async fn refusals_come_back_with_status_and_advice() {
         assert_eq!(answer.header("retry-after").is_some(), status == 429 || status == 503);
     }
 }
+
+#[tokio::test]
+async fn stopping_an_ended_run_says_that_it_is_over() {
+    let bench = Bench::new().await;
+    let mut wire = bench.wire();
+    // The server knows open runs alone.
+    bench.answer_with(|command| match command {
+        Command::Stop { run } => Err(Refusal::NoSuchRun(*run)),
+        _ => Ok(Reply::Done),
+    });
+    let rows =
+        [(10, 409, "run_ended"), (30, 409, "run_ended"), (40, 404, "no_such_run"), (99, 404, "no_such_run")];
+    for (no, status, code) in rows {
+        let answer = wire.post(&format!("/api/v1/runs/{}/stop", run(no)), "").await;
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{no}");
+    }
+}

@@ -134,12 +134,14 @@ async fn a_log_is_followed_over_attempts_until_the_step_has_ended() {
     following.until("one\n").await;
     bench.append_log(run(40), 0, "build", 1, b"two\n");
     following.until("two\n").await;
+    bench.settle().await;
     bench.append_log(run(40), 0, "build", 1, b"last words\n");
     bench.change(running(vec![step("build", StepStatus::Retrying, 1)])).await;
     following.until("last words\n").await;
     bench.change(running(vec![step("build", StepStatus::Running, 2)])).await;
     bench.append_log(run(40), 0, "build", 2, b"again\n");
     following.until("again\n").await;
+    bench.settle().await;
     bench.append_log(run(40), 0, "build", 2, b"done\n");
     bench.change(running(vec![step("build", StepStatus::Succeeded, 2)])).await;
     assert_eq!(following.heard_all().await, "one\ntwo\nlast words\nagain\ndone\n");

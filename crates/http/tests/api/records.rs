@@ -212,3 +212,14 @@ async fn waiting_for_a_run_ends_with_its_change() {
     bench.change(update(40, RunStatus::Succeeded, vec![step("build", StepStatus::Succeeded, 1)])).await;
     assert_eq!(waiting.await.unwrap()["status"], "succeeded");
 }
+
+#[tokio::test]
+async fn the_last_run_of_a_job_is_one_that_began() {
+    let bench = Bench::new().await;
+    bench.promise(50).await;
+    let mut wire = bench.wire();
+    let listed = wire.get("/api/v1/jobs").await.json();
+    assert_eq!(listed["jobs"][0]["last_run"]["id"], run(40).to_string(), "run 50 is still to come");
+    let shown = wire.get("/api/v1/jobs/nightly").await.json();
+    assert_eq!(shown["last_run"]["id"], run(40).to_string());
+}
