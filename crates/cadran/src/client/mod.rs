@@ -50,24 +50,19 @@ pub struct ClientOptions {
 
 /// The commands that talk to a server.
 #[derive(Debug, clap::Subcommand)]
+#[allow(
+    missing_docs,
+    reason = "each command's help stands at its arguments; a comment here would replace it"
+)]
 pub enum Commands {
-    /// Run a job now.
     Trigger(trigger::Args),
-    /// List the runs that are on, and those that wait.
     Ps(ps::Args),
-    /// List what became of every due: runs and skips, newest first, each with its reason.
     History(history::Args),
-    /// Show what the steps of a run printed.
     Logs(logs::Args),
-    /// Let no due of a job start until it is resumed.
     Pause(pause::Args),
-    /// End the pause of a job.
     Resume(resume::Args),
-    /// Stop a run, wherever it stands.
     Stop(stop::Args),
-    /// Open an ended run again: what did not succeed runs again.
     Retry(retry::Args),
-    /// List jobs with their state, schedule, next due and last run.
     Jobs(jobs::Args),
 }
 

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::client::exit::after_help;
 use crate::client::{
-    Api, ClientOptions, Exit, Failure, Log, LogPage, escaped, is_terminal, out, out_bytes, out_json, talk,
+    Api, ClientOptions, Exit, Failure, Log, LogPage, Run, escaped, is_terminal, out, out_bytes, out_json,
+    talk,
 };
 
 /// Show what the steps of a run printed.
@@ -102,6 +103,11 @@ impl Reader {
         let (page, _): (LogPage, _) = self.api.get_as(&["runs", &self.run, "logs"], &[]).await?;
         let wanted: Vec<Log> = page.logs.iter().filter(|log| self.wants(log, &page.logs)).cloned().collect();
         self.screen.several |= wanted.len() > 1;
+        if self.args.follow && self.args.step.is_none() && self.read.is_empty() && !wanted.is_empty() {
+            // More logs will come when there are more steps: then the first one gets its head too.
+            let (run, _): (Run, _) = self.api.get_as(&["runs", &self.run], &[]).await?;
+            self.screen.several |= run.steps.len() > 1;
+        }
         for log in wanted {
             let key = (log.step_no, log.attempt);
             let first = !self.read.contains_key(&key);
