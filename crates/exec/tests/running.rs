@@ -129,7 +129,7 @@ async fn values_are_never_executed() {
         "-c",
         "é ✓ \u{7f}\t",
     ];
-    let show = "printf '<%s>' \"$VALUE\" \"$1\" \"$CADRAN_PARAM_1\"";
+    let show = "printf '<%s>' \"${VALUE}\" \"$1\" \"${CADRAN_PARAM_1}\"";
     for (at, value) in (0..).zip(values) {
         let expected = format!("<{value}><{value}><{value}>");
         let steps = [
@@ -370,4 +370,27 @@ async fn a_handler_is_a_step_behind_the_steps() {
     rig.local.submit(vec![Order::Start(start(1, 4, 1, body.clone())), Order::Start(start(1, 9, 1, body))]);
     assert_eq!(rig.ended(1, 4, 1).await.0, Outcome::Exited(0));
     assert!(matches!(rig.ended(1, 9, 1).await.0, Outcome::NotStarted(why) if why.contains("no step 9")));
+}
+
+#[tokio::test]
+async fn an_executor_in_process_reports_in_batches() {
+    use cadran_exec::InProcess;
+    use std::sync::mpsc;
+    let orders = || (1..=3).map(|run| Order::Start(start(run, 0, 1, body(shell("true"))))).collect();
+    let kinds = |batch: Vec<cadran_core::Report>| -> Vec<(u64, bool)> {
+        batch.iter().map(|report| (report.run.raw(), report.kind == ReportKind::Started)).collect()
+    };
+    let (sender, batches) = mpsc::channel();
+    let sink: cadran_exec::Sink = std::sync::Arc::new(move |batch| drop(sender.send(batch)));
+    let at_once = InProcess::new(|| 5, std::sync::Arc::clone(&sink));
+    at_once.submit(orders());
+    let batch = batches.try_recv().expect("inside submit");
+    assert_eq!(kinds(batch), [(1, true), (1, false), (2, true), (2, false), (3, true), (3, false)]);
+    let later = InProcess::with_delay(|| 5, sink, std::time::Duration::from_millis(1)).expect("a thread");
+    later.submit(orders());
+    for is_start in [true, false] {
+        let batch = batches.recv_timeout(rig::PATIENCE).expect("a batch");
+        assert_eq!(kinds(batch), [(1, is_start), (2, is_start), (3, is_start)]);
+    }
+    assert_eq!((at_once.starts(), later.starts()), (3, 3));
 }

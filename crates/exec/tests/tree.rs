@@ -215,6 +215,18 @@ async fn a_drain_ends_everything_and_says_so() {
 }
 
 #[tokio::test]
+async fn a_drain_of_hundreds_takes_few_looks() {
+    let mut rig = patient().await;
+    let text = "trap 'exit 0' TERM; echo $$ >>pids; while :; do sleep 0.2; done";
+    rig.local.submit((1..=200).map(|run| Order::Start(start(run, 0, 1, body(shell(text))))).collect());
+    let pids = rig.lines("pids", 200).await;
+    rig.local.drain(rig::PATIENCE).await;
+    let is_stopped = |kind: &ReportKind| matches!(kind, ReportKind::Ended { outcome: Outcome::Stopped, .. });
+    assert_eq!(rig.all_reports().iter().filter(|report| is_stopped(&report.kind)).count(), 200);
+    all_gone(&pids).await;
+}
+
+#[tokio::test]
 async fn an_impatient_drain_kills() {
     let mut rig = patient().await;
     rig.start(1, body(shell("trap '' TERM; echo $$ >>pids; while :; do sleep 0.1; done")));
