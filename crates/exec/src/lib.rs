@@ -21,6 +21,10 @@
 //!
 //! It knows nothing of schedules, flows or records: it does not ask why an attempt should run, or what follows.
 //!
+//! While a [`Local`] is open, this process adopts every descendant that loses its parent, and ends those whose attempt
+//! is over. Children that other parts of the program start are left alone as long as they stay in the program's own
+//! process group, which is the default.
+//!
 //! Invariants:
 //! - a (run, step, attempt) is started at most once, also across a restart, until its run is closed;
 //! - its start is in the journal before its process exists, its end before its end is reported;

@@ -109,17 +109,14 @@ pub(crate) fn sweep(life: &str, opened: Ticks, is_live: impl Fn(&str) -> bool) -
     let (mut strays, mut suspects) = (Vec::new(), 0);
     for (pid, mark) in &adopted {
         let Some(child) = snapshot.processes.get(pid) else { continue };
-        match mark {
-            Some(mark) if mark.strip_prefix(life).is_some_and(|rest| rest.starts_with('/')) => {
-                if !is_live(mark) {
-                    strays.push(*pid);
-                }
+        if let Some(mark) = mark.as_deref().filter(|mark| is_of(mark, life)) {
+            if !is_live(mark) {
+                strays.push(*pid);
             }
+        } else if is_unknown(child) {
             // It cleared its environment, or comes from a server inside one of our attempts: it may go when no
             // attempt is left that can have started it.
-            _ if is_unknown(child) && family::has_leader_since(child.began) => suspects += 1,
-            _ if is_unknown(child) => strays.push(*pid),
-            _ => {}
+            if family::has_leader_since(child.began) { suspects += 1 } else { strays.push(*pid) }
         }
     }
     // Children in our own group were started by other parts of this program, which wait for them.
@@ -164,6 +161,10 @@ pub(crate) fn kill_left(leaders: &[Born], is_gone: impl Fn(&str) -> bool) -> usi
         }
     }
     found.len()
+}
+
+fn is_of(mark: &str, life: &str) -> bool {
+    mark.strip_prefix(life).is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn me() -> i32 {
