@@ -48,7 +48,7 @@ fn files_come_change_and_go_while_the_server_runs() {
     home.job("first", "schedule: every 1s\nrnu: exit 3\n");
     let problem = wait_for("the problem", || {
         let (_, body) = server.get("/api/v1/problems");
-        body["problems"].as_array()?.iter().find(|problem| problem["severity"] == "error").cloned()
+        body["problems"].as_array()?.iter().find(|problem| problem["code"] == "unknown_key").cloned()
     });
     assert_eq!((problem["line"].as_u64(), problem["column"].as_u64()), (Some(2), Some(1)), "{problem}");
     server.run_with("other", "succeeded");
