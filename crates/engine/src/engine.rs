@@ -8,6 +8,7 @@ use cadran_core::{
     RunUpdate, Skip, SkipReason, StepNo, Trigger,
 };
 use cadran_place::{Candidate, Limits, Place, Verdict, WaitReason};
+use cadran_plan::catch_up::{self, Lateness};
 use cadran_plan::{Build, Plan, PlannedRun, Planner, Ring};
 use rustc_hash::FxHashMap;
 
@@ -372,34 +373,46 @@ impl Engine {
 
     /// Everything whose instant has come leaves the ring and asks for its place.
     fn fire(&mut self, now: Now) {
-        let mut candidates: Vec<Candidate> = Vec::new();
-        while let Some((_, items)) = self.ring.take_due(now.wall) {
-            let mut stops: BTreeSet<JobId> = BTreeSet::new();
-            let mut runs: Vec<Candidate> = Vec::new();
-            for item in items {
-                match item {
-                    Fire::Run(run) => runs.extend(self.leave_ring(run, now)),
-                    Fire::Stop(job) => drop(stops.insert(job)),
-                }
-            }
-            if !stops.is_empty() {
-                // A stop ends what started before it, also when the loop comes to both late. What starts at the very
-                // instant of the stop stays.
-                self.admit_all(&mut candidates, now);
-                for job in stops {
-                    let active: Vec<RunId> = self.place.active(job).collect();
-                    for run in active {
-                        self.stop_run(run, cadran_flow::StopWhy::Schedule, now);
+        let mut late: BTreeMap<JobId, Vec<RunId>> = BTreeMap::new();
+        loop {
+            let mut candidates: Vec<Candidate> = Vec::new();
+            while let Some((due, items)) = self.ring.take_due(now.wall) {
+                let missed = catch_up::lateness(due, now.wall) == Lateness::Missed;
+                let mut stops: BTreeSet<JobId> = BTreeSet::new();
+                let mut runs: Vec<Candidate> = Vec::with_capacity(items.len());
+                for item in items {
+                    match item {
+                        Fire::Run(run) => runs.extend(self.leave_ring(run, missed, &mut late, now)),
+                        // Stops are never caught up.
+                        Fire::Stop(job) => drop(!missed && stops.insert(job)),
                     }
                 }
+                if !stops.is_empty() {
+                    // A stop ends what started before it, also when the loop comes to both late. What starts at the
+                    // very instant of the stop stays.
+                    self.admit_all(&mut candidates, now);
+                    for job in stops {
+                        let active: Vec<RunId> = self.place.active(job).collect();
+                        for run in active {
+                            self.stop_run(run, cadran_flow::StopWhy::Schedule, now);
+                        }
+                    }
+                }
+                if candidates.is_empty() {
+                    candidates = runs;
+                } else {
+                    candidates.append(&mut runs);
+                }
             }
-            if candidates.is_empty() {
-                candidates = runs;
-            } else {
-                candidates.append(&mut runs);
+            self.admit_all(&mut candidates, now);
+            if late.is_empty() {
+                return;
+            }
+            // Those that run all the same come back as caught up, and pass.
+            for (job, runs) in std::mem::take(&mut late) {
+                self.judge_late(job, runs, now);
             }
         }
-        self.admit_all(&mut candidates, now);
     }
 
     fn admit_all(&mut self, candidates: &mut Vec<Candidate>, now: Now) {
@@ -410,20 +423,36 @@ impl Engine {
         self.start_admitted(now);
     }
 
-    /// A run whose instant has come asks for its place, unless its job went away or is paused.
-    fn leave_ring(&mut self, run: RunId, now: Now) -> Option<Candidate> {
+    /// A run whose instant has come asks for its place, unless its job went away or is paused. One that leaves the ring
+    /// too late (the loop stalled, the clock was stepped, the store was away) is judged like any missed due.
+    fn leave_ring(
+        &mut self,
+        run: RunId,
+        missed: bool,
+        late: &mut BTreeMap<JobId, Vec<RunId>>,
+        now: Now,
+    ) -> Option<Candidate> {
         let candidate = self.candidate(run)?;
-        let live = self.runs.get(&run)?;
-        if live.is_unstarted_due() && self.removed.contains_key(&candidate.job) {
+        let job = candidate.job;
+        if !self.runs.get(&run)?.is_unstarted_due() {
+            return Some(candidate);
+        }
+        if self.removed.contains_key(&job) {
             self.skip_run(run, SkipReason::Removed, now);
             return None;
         }
-        if live.is_unstarted_due() && self.planner.is_paused(candidate.job) {
+        if self.planner.is_paused(job) {
             // What came due in time was skipped when the pause began: this was caught up, and waits.
-            self.parked.entry(candidate.job).or_default().push(run);
+            self.parked.entry(job).or_default().push(run);
             return None;
         }
-        Some(candidate)
+        match candidate.trigger {
+            Trigger::Schedule if missed => late.entry(job).or_default().push(run),
+            // Restarts are never caught up.
+            Trigger::Restart if missed => self.skip_run(run, SkipReason::Missed, now),
+            _ => return Some(candidate),
+        }
+        None
     }
 
     pub(crate) fn candidate(&self, run: RunId) -> Option<Candidate> {

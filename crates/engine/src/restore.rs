@@ -204,16 +204,13 @@ impl Engine {
         if missed && matches!(trigger, Trigger::Schedule | Trigger::CatchUp) && status == RunStatus::Promised
         {
             late.entry(job).or_default().push(run);
-        } else if missed && trigger == Trigger::Restart && !retried {
-            // Restarts are never caught up.
-            self.skip_run(run, SkipReason::Missed, now);
         } else {
             self.ring.push(due, Fire::Run(run));
         }
     }
 
     /// Promised runs of a job that were never started and are missed by now: judged like any missed due.
-    fn judge_late(&mut self, job: JobId, mut runs: Vec<RunId>, now: Now) {
+    pub(crate) fn judge_late(&mut self, job: JobId, mut runs: Vec<RunId>, now: Now) {
         let Some(policy) = self.catalog.get(job).map(|entry| entry.policy) else { return };
         runs.sort_by_key(|run| self.runs.get(run).map(|live| live.context.due));
         let newer = self.planner.has_missed(job, now.wall);
