@@ -24,6 +24,7 @@ mod command;
 mod id;
 mod job;
 mod order;
+pub mod planted;
 mod policy;
 mod record;
 mod run;

@@ -1,0 +1,99 @@
+//! Mistakes made on purpose, so that the simulation can show that it finds them.
+//!
+//! Without the feature `planted` no bug can be switched on, and every place that asks compiles to nothing. The
+//! deciding crates ask [`on`] at the place where a person could have made the mistake.
+
+/// A mistake that can be switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bug {
+    /// A tick raises watermarks to its horizon, not to the dues it promised.
+    WatermarkEarly,
+    /// A run enters the ring before its promise is durable.
+    FireBeforeCommit,
+    /// A run that was stopped keeps its place.
+    PlaceKeptOnStop,
+    /// A waiter that is withdrawn keeps its place in the line.
+    WaiterKept,
+    /// After a restart an attempt is ordered again under its old number.
+    AttemptReused,
+    /// A step is tried again under the same number.
+    RetrySameAttempt,
+    /// Reports are not compared with the attempt that is on.
+    StaleReportTaken,
+    /// Dues that the index does not cover are passed over.
+    IndexAsFilter,
+    /// Live dues that pass while a backlog drains are not part of it.
+    LiveDueDroppedInBacklog,
+    /// The edit of a job forgets its runs that wait.
+    WaiterLostOnEdit,
+    /// A pause is counted at an edit and again, from its beginning, at its end.
+    PauseCountedTwice,
+    /// The border of the catch-up window counts as inside.
+    WindowOffByOne,
+    /// Runs in the ring are lost when the clock steps back.
+    RingLostOnStepBack,
+    /// Superseded dues leave no skip.
+    SupersededUnsaid,
+    /// Stretches that a pause recorded are forgotten by a restart.
+    HolesLostOnRestart,
+    /// The backlog of a removed job goes on.
+    BacklogSurvivesRemoval,
+    /// A fixed time runs in both passes of a fold.
+    FoldTwice,
+    /// A backlog keeps its oldest dues instead of its newest.
+    BacklogKeepsOldest,
+    /// A caught-up run does not see that its job is active.
+    OverlapIgnoredByCatchUp,
+    /// An order of a job that runs at most once leaves before its start is on record.
+    OrderBeforeRecord,
+}
+
+impl Bug {
+    /// Every bug with its name on a command line.
+    pub const ALL: &'static [(Bug, &'static str)] = &[
+        (Bug::WatermarkEarly, "watermark-early"),
+        (Bug::FireBeforeCommit, "fire-before-commit"),
+        (Bug::PlaceKeptOnStop, "place-kept-on-stop"),
+        (Bug::WaiterKept, "waiter-kept"),
+        (Bug::AttemptReused, "attempt-reused"),
+        (Bug::RetrySameAttempt, "retry-same-attempt"),
+        (Bug::StaleReportTaken, "stale-report-taken"),
+        (Bug::IndexAsFilter, "index-as-filter"),
+        (Bug::LiveDueDroppedInBacklog, "live-due-dropped-in-backlog"),
+        (Bug::WaiterLostOnEdit, "waiter-lost-on-edit"),
+        (Bug::PauseCountedTwice, "pause-counted-twice"),
+        (Bug::WindowOffByOne, "window-off-by-one"),
+        (Bug::RingLostOnStepBack, "ring-lost-on-step-back"),
+        (Bug::SupersededUnsaid, "superseded-unsaid"),
+        (Bug::HolesLostOnRestart, "holes-lost-on-restart"),
+        (Bug::BacklogSurvivesRemoval, "backlog-survives-removal"),
+        (Bug::FoldTwice, "fold-twice"),
+        (Bug::BacklogKeepsOldest, "backlog-keeps-oldest"),
+        (Bug::OverlapIgnoredByCatchUp, "overlap-ignored-by-catch-up"),
+        (Bug::OrderBeforeRecord, "order-before-record"),
+    ];
+}
+
+#[cfg(feature = "planted")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Whether this bug is switched on, on this thread.
+#[cfg(feature = "planted")]
+pub fn on(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// Never: bugs are planted only where the simulation asks for them.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub const fn on(_: Bug) -> bool {
+    false
+}
+
+/// Switches one bug on, on this thread, and every other off.
+#[cfg(feature = "planted")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}

@@ -1,0 +1,2 @@
+//! Seeded simulation.
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! Runs simulations.
+#![forbid(unsafe_code)]
+fn main() {}
