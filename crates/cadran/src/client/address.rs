@@ -1,5 +1,5 @@
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cadran_http::token;
 use reqwest::Url;
@@ -92,7 +92,7 @@ fn of_data(data: &Path) -> Result<Url, Failure> {
     parse(&file.url).map_err(|_| none("with a usable address is named in server.json of"))
 }
 
-fn kept(path: &PathBuf, url: &Url) -> Result<String, Failure> {
+fn kept(path: &Path, url: &Url) -> Result<String, Failure> {
     match token::load(path) {
         Ok(token) => Ok(token.as_str().to_owned()),
         Err(error) if error.is_missing() => Err(Failure::new(
@@ -123,6 +123,7 @@ pub(super) fn is_loopback(url: &Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn options(server: &str, token: Option<&str>, data: &Path, insecure: bool) -> ClientOptions {
         ClientOptions {

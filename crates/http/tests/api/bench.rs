@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use cadran_core::{
     Batch, Body, Command, History, JobId, JobName, JobPut, JobRemoved, JobState, Millis, Param, Policy,
@@ -146,7 +147,7 @@ impl Bench {
     /// Tells the listener to stop and waits until it has.
     pub(crate) async fn stop(&mut self) {
         drop(self.stop.take());
-        self.served.take().unwrap().await.unwrap();
+        bounded(self.served.take().unwrap()).await.unwrap();
     }
 
     pub(crate) fn answer_with(
@@ -194,6 +195,11 @@ impl Bench {
         self.store.commit(&Batch { runs: vec![update], ..Batch::default() }).await.unwrap();
         let _ = self.server.events.send(event);
     }
+}
+
+/// What waits for something that may never come: a red test beats one that hangs.
+pub(crate) async fn bounded<T>(something: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), something).await.expect("it came within a minute")
 }
 
 pub(crate) fn run(no: u64) -> RunId {

@@ -1,4 +1,4 @@
-use crate::bench::{Bench, run, step, update};
+use crate::bench::{Bench, bounded, run, step, update};
 use crate::wire::{Wire, read_chunk, read_head};
 use cadran_core::{RunStatus, StepStatus};
 use serde_json::json;
@@ -106,14 +106,14 @@ impl Following {
     /// Reads until `text` was heard.
     async fn until(&mut self, text: &str) {
         while !String::from_utf8_lossy(&self.heard).contains(text) {
-            let chunk = read_chunk(&mut self.stream).await;
+            let chunk = bounded(read_chunk(&mut self.stream)).await;
             self.heard.extend(chunk.unwrap_or_else(|| panic!("ended before {text:?}")));
         }
     }
 
     /// Reads to the end, and returns all that was heard.
     async fn heard_all(mut self) -> String {
-        while let Some(chunk) = read_chunk(&mut self.stream).await {
+        while let Some(chunk) = bounded(read_chunk(&mut self.stream)).await {
             self.heard.extend(chunk);
         }
         String::from_utf8_lossy(&self.heard).into_owned()
