@@ -4,15 +4,8 @@ use crate::packages::{self, Package};
 use crate::program::{program, run};
 
 /// Crates that decide: no I/O, no clock, no chance; each builds alone.
-pub(crate) const PURE: [&str; 7] = [
-    "cadran-cron",
-    "cadran-footprint",
-    "cadran-core",
-    "cadran-plan",
-    "cadran-place",
-    "cadran-flow",
-    "cadran-engine",
-];
+pub(crate) const PURE: [&str; 6] =
+    ["cadran-cron", "cadran-core", "cadran-plan", "cadran-place", "cadran-flow", "cadran-engine"];
 
 /// What pure crates may be built with, besides one another: data structures and the calendar. Anything new here is a
 /// decision, so it is made in this list.
@@ -43,13 +36,12 @@ const STRANGERS: [&str; 3] = ["cadran-plan", "cadran-place", "cadran-flow"];
 /// by nobody and use nobody.
 const BELOW: &[(&str, &[&str])] = &[
     ("cadran-cron", &[]),
-    ("cadran-footprint", &[]),
-    ("cadran-core", &["cron", "footprint"]),
+    ("cadran-core", &["cron"]),
     ("cadran-plan", &["core", "cron"]),
-    ("cadran-place", &["core", "footprint"]),
+    ("cadran-place", &["core"]),
     ("cadran-flow", &["core"]),
-    ("cadran-engine", &["plan", "place", "flow", "core", "cron", "footprint"]),
-    ("cadran-spec", &["core", "cron", "footprint"]),
+    ("cadran-engine", &["plan", "place", "flow", "core", "cron"]),
+    ("cadran-spec", &["core", "cron"]),
     ("cadran-store", &["core"]),
     ("cadran-exec", &["core"]),
     // From the executor's side only the reader of its log files.

@@ -1,1 +1,0 @@
-//! Footprints: which pieces of work may run together?
