@@ -9,6 +9,9 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 const BUCKETS: &[f64] =
     &[0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 
+/// How many minutes the forecast covers: the look-ahead of the index.
+const MINUTES_AHEAD: usize = (crate::defaults::LOOKAHEAD_MS / 60_000) as usize;
+
 /// The loop's counters. Each is bumped once a turn, by as much as the turn did.
 pub struct Metrics {
     ticks: Counter,
@@ -23,8 +26,10 @@ pub struct Metrics {
     waiting: Gauge,
     jobs: Gauge,
     uncommitted: Gauge,
-    due_next_minute: Gauge,
+    /// Runs expected in each of the coming minutes.
+    expected: Vec<Gauge>,
     last_tick: Millis,
+    last_minute: Millis,
 }
 
 impl Metrics {
@@ -107,8 +112,7 @@ impl Metrics {
             self.running.set(running as f64);
             self.waiting.set(waiting as f64);
             self.uncommitted.set(engine.uncommitted() as f64);
-            let index = engine.planner().index();
-            self.due_next_minute.set(index.query(now.wall, now.wall + 60_000).len() as f64);
+            self.forecast(engine, now);
         }
         if effects.jobs_changed {
             self.jobs.set(engine.catalog().len() as f64);
@@ -135,6 +139,20 @@ impl Metrics {
             self.skip(skip.reason, skip.count);
         }
         self.stale_reports.increment(effects.stale_reports);
+    }
+
+    /// Runs expected per minute, by the index: once a minute, and until the first index is there.
+    fn forecast(&mut self, engine: &Engine, now: Now) {
+        let minute = now.wall.div_euclid(60_000);
+        let index = engine.planner().index();
+        if minute == self.last_minute || index.window().is_empty() {
+            return;
+        }
+        self.last_minute = minute;
+        let counts = index.counts_per_minute(minute * 60_000, MINUTES_AHEAD);
+        for (gauge, count) in self.expected.iter().zip(counts) {
+            gauge.set(f64::from(count));
+        }
     }
 
     fn skip(&self, reason: SkipReason, count: u64) {

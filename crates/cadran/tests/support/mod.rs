@@ -1,5 +1,11 @@
 //! A server in a directory of its own: the built binary, its files, its API over loopback.
 #![allow(dead_code)] // each test file uses its own part of this
+#![allow(unreachable_pub)] // every test file is a crate of its own
+
+pub mod chance;
+pub mod law;
+pub mod ledger;
+pub mod postgres;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -82,16 +88,22 @@ impl Home {
 
     /// Starts a server and waits for its ready line.
     pub fn serve_with(&self, args: &[&str]) -> Server {
+        self.start(self.serve_command(args))
+    }
+
+    /// The command that serves this home, not yet started.
+    pub fn serve_command(&self, args: &[&str]) -> Command {
         let mut command = cadran();
         command.arg("serve").arg("--data").arg(self.data()).arg("--jobs").arg(self.path("jobs"));
         command.args(["--listen", "127.0.0.1:0", "--stop-patience", "1"]).args(args);
         let log = fs::File::options().create(true).append(true).open(self.path("log")).expect("a log file");
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .expect("the server starts");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        command
+    }
+
+    /// Starts a server and waits for its ready line.
+    pub fn start(&self, mut command: Command) -> Server {
+        let mut child = command.spawn().expect("the server starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut line = String::new();
         stdout.read_line(&mut line).expect("a line");
@@ -185,6 +197,18 @@ impl Server {
             body.into()
         };
         (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+    }
+
+    /// Everything recorded of a job, newest first: runs and skips.
+    pub fn history(&self, job: &str) -> Vec<Value> {
+        let (mut items, mut before) = (Vec::new(), String::new());
+        loop {
+            let (code, body) = self.get(&format!("/api/v1/history?job={job}&limit=1000{before}"));
+            assert_eq!(code, 200, "{body}");
+            items.extend(body["history"].as_array().cloned().unwrap_or_default());
+            let Some(next) = body["next"].as_str() else { return items };
+            before = format!("&before={next}");
+        }
     }
 
     /// Runs of a job with these statuses, newest first.
