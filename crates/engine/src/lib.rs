@@ -28,6 +28,7 @@ mod catalog;
 mod commands;
 mod effects;
 mod engine;
+mod firing;
 mod jobs;
 mod restore;
 mod running;

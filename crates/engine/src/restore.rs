@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cadran_core::{
-    Found, Job, JobId, JobState, Millis, Misfire, Now, Order, Outcome, RunContext, RunId, RunIds, RunRecord,
-    RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus, Trigger,
+    Body, Found, Job, JobId, JobName, JobState, Millis, Misfire, Now, Order, Outcome, Policy, RunContext,
+    RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus, Trigger,
 };
 use cadran_flow::Resume;
 use cadran_plan::catch_up::{self, Lateness};
@@ -28,6 +28,9 @@ pub struct Restored {
     pub last_id: Option<RunId>,
     /// Due of the latest success of jobs with `skip_if_successful`.
     pub successes: Vec<(JobId, Millis)>,
+    /// Jobs whose definition could not be read: number, name and revision, so that neither number nor name is given
+    /// away. A file of that name makes the job anew.
+    pub unread: Vec<(JobId, JobName, u32)>,
 }
 
 /// A job read back.
@@ -61,6 +64,11 @@ impl Engine {
         self.catalog.reserve(restored.jobs.len());
         for restored in restored.jobs {
             self.restore_job(restored, now);
+        }
+        for (id, name, revision) in restored.unread {
+            let (body, policy) = (Arc::new(Body::default()), Policy::DEFAULT);
+            self.catalog.put(id, Entry { name, body, policy, revision, removed: true });
+            self.removed.insert(id, Removed { at: Millis::MIN, left: None });
         }
         self.successes.extend(restored.successes);
         let mut found: BTreeMap<RunId, Vec<Found>> = BTreeMap::new();
@@ -108,6 +116,8 @@ impl Engine {
         let started = record.state.status == RunStatus::Running;
         let (body, policy) = match job {
             Some(job) => (job.body, job.policy),
+            // A body that could not be read has no steps.
+            None if entry.body.steps.is_empty() => return false,
             None => (entry.body.clone(), entry.policy),
         };
         let context = Arc::new(RunContext {

@@ -165,6 +165,7 @@ fn a_retry_outlives_the_server() {
 fn the_same_script_has_the_same_effects() {
     let run = || {
         let mut world = fleet();
+        world.transcribes = true;
         for no in 0..40 {
             world.put(&format!("extra-{no}"), "*/10 * * * * *", |job| job.policy.overlap = Overlap::Latest);
             world.takes(&format!("extra-{no}"), 7 * SEC + no);
@@ -188,4 +189,26 @@ fn live_through_more(world: &mut World) {
     world.run_for(MIN);
     world.resume("plain");
     world.run_for(2 * MIN);
+}
+
+#[test]
+fn a_definition_that_cannot_be_read_keeps_its_name_and_number() {
+    let mut world = World::new("2026-03-02T10:59:40Z");
+    world.put("lost", "0 * * * *", |_| {});
+    world.hangs("lost");
+    world.run_to("2026-03-02T11:00:10Z");
+    let run = world.runs("lost")[0];
+    let id = world.id("lost");
+    world.unreadable.insert("lost".into());
+    world.restart_after(SEC);
+    // Nothing is open for ever, and a new job gets a number of its own.
+    assert_eq!(world.status(run), RunStatus::Lost);
+    world.put("other", "0 * * * *", |_| {});
+    assert_ne!(world.id("other"), id);
+    world.unreadable.clear();
+    world.put("lost", "0 * * * *", |_| {});
+    assert_eq!((world.id("lost"), world.record.jobs[&id].0.revision), (id, 2));
+    world.finish("lost");
+    world.settle();
+    assert_eq!(world.engine.active_and_waiting(), (0, 0));
 }

@@ -16,6 +16,7 @@
 pub mod catch_up;
 mod dues;
 pub mod index;
+mod pause;
 mod planner;
 mod ring;
 

@@ -16,9 +16,6 @@ use crate::index::{Fleet, FleetSnapshot, Index, Window};
 /// job to be felt soon.
 pub const PRE_READ_MS: Millis = 5_000;
 
-/// More pauses than this during one backlog end the backlog: its state stays small.
-const HOLES_MAX: usize = 16;
-
 /// A watermark further ahead of the clock than this is not one: it would keep its job from ever running.
 const WATERMARK_AHEAD_MS_MAX: Millis = 366 * 86_400_000;
 
@@ -68,7 +65,7 @@ pub trait Policies {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Mode {
+pub(crate) enum Mode {
     /// Not planned at all: unknown or removed.
     #[default]
     Absent,
@@ -82,18 +79,18 @@ enum Mode {
 
 /// The rare part of a job's planning state.
 #[derive(Debug, Default)]
-struct Extra {
-    paused_at: Option<Millis>,
-    holes: Vec<(Millis, Millis)>,
+pub(crate) struct Extra {
+    pub(crate) paused_at: Option<Millis>,
+    pub(crate) holes: Vec<(Millis, Millis)>,
     /// It was paused while a backlog drained, which goes on as it was.
-    backlog: bool,
+    pub(crate) backlog: bool,
     /// The instant that the catch-up window is counted back from, once: a backlog that waited through a pause does
     /// not grow out of its window meanwhile.
-    window_to: Option<Millis>,
+    pub(crate) window_to: Option<Millis>,
 }
 
 impl Extra {
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.paused_at.is_none() && self.holes.is_empty() && self.window_to.is_none()
     }
 }
@@ -113,10 +110,10 @@ struct Timed {
 #[derive(Default)]
 pub struct Planner {
     fleet: Fleet,
-    watermarks: Vec<Millis>,
-    modes: Vec<Mode>,
-    extras: BTreeMap<JobId, Extra>,
-    behind: BTreeSet<JobId>,
+    pub(crate) watermarks: Vec<Millis>,
+    pub(crate) modes: Vec<Mode>,
+    pub(crate) extras: BTreeMap<JobId, Extra>,
+    pub(crate) behind: BTreeSet<JobId>,
     planned_to: Option<Millis>,
     timed: BTreeMap<JobId, Vec<Timed>>,
     timed_next: BTreeSet<(Millis, JobId, usize)>,
@@ -237,90 +234,14 @@ impl Planner {
         }
     }
 
-    /// Promises nothing for a job until it is resumed. A backlog waits. Returns whether it was not paused before.
-    pub fn pause(&mut self, job: JobId, now: Millis) -> bool {
-        let at = job.index();
-        if matches!(self.modes[at], Mode::Paused | Mode::Absent) {
-            return false;
-        }
-        let extra = self.extras.entry(job).or_default();
-        extra.paused_at = Some(now);
-        extra.backlog = self.modes[at] == Mode::Backlog;
-        self.modes[at] = Mode::Paused;
-        true
-    }
-
-    /// Ends a pause: the dues that fell into it are counted as skipped, then the job goes on from where it stood.
-    /// Returns whether it was paused.
-    pub fn resume(&mut self, job: JobId, now: Millis, plan: &mut Plan) -> bool {
-        let at = job.index();
-        if self.modes.get(at) != Some(&Mode::Paused) {
-            return false;
-        }
-        let paused_at = self.extras.get(&job).and_then(|extra| extra.paused_at);
-        let pending = self.count_pause(job, now, plan);
-        self.modes[at] = Mode::Live;
-        if let Some(extra) = self.extras.get_mut(&job) {
-            extra.paused_at = None;
-            extra.window_to = paused_at.filter(|_| pending && !extra.backlog);
-            if pending && extra.backlog {
-                self.modes[at] = Mode::Backlog;
-            }
-            if extra.is_empty() {
-                self.extras.remove(&job);
-            }
-        }
-        self.behind.insert(job);
-        true
-    }
-
-    /// Counts the dues of a pause up to now as skipped. Returns whether dues before the pause are still to be judged.
-    fn count_pause(&mut self, job: JobId, now: Millis, plan: &mut Plan) -> bool {
-        let at = job.index();
-        let Some(paused_at) = self.extras.get(&job).and_then(|extra| extra.paused_at) else { return false };
-        let watermark = self.watermarks[at];
-        let from = paused_at.max(watermark);
-        let to = now.max(from);
-        let pending = self.dues(job).first(watermark.saturating_add(1), from.saturating_add(1)).is_some();
-        plan.skips.extend(self.unrecorded(job, from, to, SkipReason::Paused));
-        plan.states.insert(job);
-        if pending {
-            self.punch(job, from, to, plan);
-        } else {
-            self.raise(job, to);
-        }
-        if let Some(extra) = self.extras.get_mut(&job) {
-            extra.paused_at = Some(to);
-            extra.backlog &= pending;
-        }
-        pending
-    }
-
-    /// Marks `(from, to]` as recorded although the watermark stands before it.
-    fn punch(&mut self, job: JobId, from: Millis, to: Millis, plan: &mut Plan) {
-        if from == to {
-            return;
-        }
-        let mut holes = self.extras.get(&job).map(|extra| extra.holes.clone()).unwrap_or_default();
-        holes.push((from, to));
-        holes.sort_unstable();
-        holes.dedup_by(|next, last| {
-            let touches = next.0 <= last.1;
-            last.1 = if touches { last.1.max(next.1) } else { last.1 };
-            touches
-        });
-        let too_many = holes.len() > HOLES_MAX;
-        self.extras.entry(job).or_default().holes = holes;
-        if too_many {
-            // Give the backlog up rather than let its state grow: what is left of it is skipped, and said.
-            let watermark = self.watermarks[job.index()];
-            plan.skips.extend(self.unrecorded(job, watermark, to, SkipReason::BacklogLimit));
-            self.raise(job, to);
-        }
-    }
-
     /// The dues in `(after, to]` that nothing is recorded of, as one skip.
-    fn unrecorded(&self, job: JobId, after: Millis, to: Millis, reason: SkipReason) -> Option<PlannedSkip> {
+    pub(crate) fn unrecorded(
+        &self,
+        job: JobId,
+        after: Millis,
+        to: Millis,
+        reason: SkipReason,
+    ) -> Option<PlannedSkip> {
         let dues = self.dues(job);
         let (start, end) = (after.saturating_add(1), to.saturating_add(1));
         let (first_due, last_due) = (dues.first(start, end)?, dues.last_before(end, start)?);
@@ -452,7 +373,7 @@ impl Planner {
         &self.index
     }
 
-    fn dues(&self, job: JobId) -> JobDues<'_> {
+    pub(crate) fn dues(&self, job: JobId) -> JobDues<'_> {
         let holes = self.extras.get(&job).map_or(&[][..], |extra| &extra.holes);
         JobDues { fleet: &self.fleet, job: job.0, holes }
     }
@@ -614,7 +535,7 @@ impl Planner {
     }
 
     /// Watermarks only rise. Holes that the watermark has passed are forgotten.
-    fn raise(&mut self, job: JobId, due: Millis) {
+    pub(crate) fn raise(&mut self, job: JobId, due: Millis) {
         let mark = &mut self.watermarks[job.index()];
         *mark = (*mark).max(due);
         let mark = *mark;

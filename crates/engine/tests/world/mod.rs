@@ -5,13 +5,14 @@
 mod hands;
 mod law;
 mod record;
+mod sight;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use cadran_core::{
-    Batch, Body, Command, Job, JobId, JobName, Millis, Now, Order, Overlap, Policy, Refusal, Reply, Retry,
-    RunId, RunStatus, Schedule, ScheduleAction, ScheduleEntry, Start, Step, Trigger, Zone,
+    Batch, Body, Command, Job, JobId, JobName, Millis, Now, Order, Policy, Refusal, Reply, Retry, RunId,
+    RunStatus, Schedule, ScheduleAction, ScheduleEntry, Start, Step, Zone,
 };
 use cadran_cron::Dialect;
 use cadran_engine::{Engine, Event, JobChange, Options, Restored, RestoredJob, RestoredRun, Token};
@@ -33,13 +34,16 @@ pub struct World {
     pub hands: Hands,
     pub law: Law,
     pub replies: BTreeMap<Token, Result<Reply, Refusal>>,
-    /// Every effect in words, to compare two worlds.
+    /// Every effect in words, to compare two worlds, when `transcribes` says so.
     pub transcript: Vec<String>,
+    pub transcribes: bool,
     /// The server dies after so many further effects (a commit, an order, a report) and is back after the downtime.
     pub crash_after: Option<(u64, Millis)>,
     pub effects_seen: u64,
     /// Whether commits go through.
     pub store_is_up: bool,
+    /// Jobs whose stored definition cannot be read any more.
+    pub unreadable: BTreeSet<String>,
     /// Batches on their way.
     in_flight: VecDeque<(u64, Batch)>,
     /// Job files as they lie on disk: the number of their definition.
@@ -47,7 +51,6 @@ pub struct World {
     options: Options,
     tokens: u64,
     began: Millis,
-    /// No two starts of these checks: the world was told that overlap does not hold (never, so far).
     is_up: bool,
     buffers: Buffers,
 }
@@ -106,9 +109,11 @@ impl World {
             law: Law::default(),
             replies: BTreeMap::new(),
             transcript: Vec::new(),
+            transcribes: false,
             crash_after: None,
             effects_seen: 0,
             store_is_up: true,
+            unreadable: BTreeSet::new(),
             in_flight: VecDeque::new(),
             files: BTreeMap::new(),
             options,
@@ -300,18 +305,19 @@ impl World {
         self.now.wall += downtime;
         self.now.mono += downtime.max(0);
         let found = self.hands.die();
-        let of = |id: &JobId| &self.record.jobs[id];
-        let jobs = self.record.jobs.iter().map(|(&id, (put, removed_at))| RestoredJob {
+        let (unread, read): (Vec<_>, Vec<_>) =
+            self.record.jobs.iter().partition(|(_, (put, _))| self.unreadable.contains(put.name.as_str()));
+        let jobs = read.iter().map(|&(&id, (put, removed_at))| RestoredJob {
             id,
             job: self.law.definition(&put.definition).clone(),
             revision: put.revision,
             removed_at: *removed_at,
             state: self.record.states[&id].clone(),
         });
-        let runs = self.record.open().map(|row| RestoredRun {
-            record: row.clone(),
-            job: (of(&row.promise.job).0.revision != row.promise.revision)
-                .then(|| self.job_of(row.promise.run)),
+        let runs = self.record.open().map(|row| {
+            let (put, _) = &self.record.jobs[&row.promise.job];
+            let older = put.revision != row.promise.revision && !self.unreadable.contains(put.name.as_str());
+            RestoredRun { record: row.clone(), job: older.then(|| self.job_of(row.promise.run)) }
         });
         let mut successes: BTreeMap<JobId, Millis> = BTreeMap::new();
         for row in self.record.runs.values().filter(|row| row.state.status == RunStatus::Succeeded) {
@@ -323,6 +329,7 @@ impl World {
             found,
             last_id: self.record.last_id(),
             successes: successes.into_iter().collect(),
+            unread: unread.into_iter().map(|(id, (put, _))| (*id, put.name.clone(), put.revision)).collect(),
         };
         self.engine = Engine::new(self.options.clone());
         self.engine.restore(restored, self.now);
@@ -371,16 +378,16 @@ impl World {
         let effects = self.engine.take_effects();
         let mut busy = false;
         if effects.seq > 0 {
-            self.transcript.push(format!("{} {:?}", effects.seq, effects.batch));
+            self.note(|| format!("{} {:?}", effects.seq, effects.batch));
             self.in_flight.push_back((effects.seq, effects.batch));
         }
         for (token, reply) in effects.replies {
-            self.transcript.push(format!("{token:?} {reply:?}"));
+            self.note(|| format!("{token:?} {reply:?}"));
             self.replies.insert(token, reply);
             busy = true;
         }
         for order in effects.orders {
-            self.transcript.push(describe(&order));
+            self.note(|| describe(&order));
             self.deliver(order);
             busy = true;
             if self.dies() {
@@ -431,6 +438,12 @@ impl World {
         busy
     }
 
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        if self.transcribes {
+            self.transcript.push(line());
+        }
+    }
+
     fn dies(&mut self) -> bool {
         self.effects_seen += 1;
         let Some((left, downtime)) = &mut self.crash_after else { return false };
@@ -469,136 +482,6 @@ impl World {
     fn job_of(&self, run: RunId) -> Job {
         let promise = &self.record.runs[&run].promise;
         self.law.definition(self.law.versions(promise.job, promise.revision)).clone()
-    }
-
-    // ---- what one sees ----
-
-    pub fn id(&self, job: &str) -> JobId {
-        let named = |(put, _): &&(cadran_core::JobPut, Option<Millis>)| put.name.as_str() == job;
-        self.record.jobs.values().find(named).unwrap_or_else(|| panic!("no job {job}")).0.job
-    }
-
-    /// `03:00`, `03:00:05.250`, `+1 03:00` on the next day of the script.
-    pub fn clock(&self, at: Millis) -> String {
-        let day = at.div_euclid(DAY) - self.began.div_euclid(DAY);
-        let (hour, minute) = (at.rem_euclid(DAY) / HOUR, at.rem_euclid(HOUR) / MIN);
-        let (second, milli) = (at.rem_euclid(MIN) / SEC, at.rem_euclid(SEC));
-        let mut text = if day == 0 { String::new() } else { format!("{day:+} ") };
-        text += &format!("{hour:02}:{minute:02}");
-        if second + milli > 0 {
-            text += &format!(":{second:02}");
-        }
-        if milli > 0 {
-            text += &format!(".{milli:03}");
-        }
-        text
-    }
-
-    /// Dues of the attempts of a job, in the order of their starts.
-    pub fn starts(&self, job: &str) -> Vec<String> {
-        let mine = self.hands.starts.iter().filter(|(_, of, ..)| of == job);
-        mine.map(|(due, ..)| self.clock(*due)).collect()
-    }
-
-    /// When attempts of a job started, by the wall clock.
-    pub fn started_at(&self, job: &str) -> Vec<String> {
-        let mine = self.hands.starts.iter().filter(|(_, of, ..)| of == job);
-        mine.map(|(_, _, at, _)| self.clock(*at)).collect()
-    }
-
-    /// Everything that is recorded of a job, in the order of the dues.
-    pub fn story(&self, job: &str) -> Vec<String> {
-        let id = self.id(job);
-        let mut lines: Vec<(Millis, u64, String)> = Vec::new();
-        for row in self.record.runs.values().filter(|row| row.promise.job == id) {
-            let trigger = match row.promise.trigger {
-                Trigger::Schedule => "",
-                other => &format!(" {}", other.word()),
-            };
-            let skip = row.state.skip.map(|skip| format!(" {}", skip.word())).unwrap_or_default();
-            let status = row.state.status.word();
-            let line = format!("{}{trigger} {status}{skip}", self.clock(row.promise.due));
-            lines.push((row.promise.due, row.promise.run.raw(), line));
-        }
-        for skip in self.record.skips.values().filter(|skip| skip.job == id) {
-            let (first, last) = (self.clock(skip.first_due), self.clock(skip.last_due));
-            let span = if first == last { first } else { format!("{first}..{last}") };
-            lines.push((
-                skip.first_due,
-                skip.id.raw(),
-                format!("{span} x{} {}", skip.count, skip.reason.word()),
-            ));
-        }
-        lines.sort();
-        lines.into_iter().map(|(_, _, line)| line).collect()
-    }
-
-    /// Where a run stands.
-    pub fn status(&self, run: RunId) -> RunStatus {
-        self.record.runs[&run].state.status
-    }
-
-    /// The runs of a job, by id.
-    pub fn runs(&self, job: &str) -> Vec<RunId> {
-        let id = self.id(job);
-        self.record.runs.values().filter(|row| row.promise.job == id).map(|row| row.promise.run).collect()
-    }
-
-    pub fn overlap_of(&self, job: &str) -> Overlap {
-        self.law.definition(&self.record.jobs[&self.id(job)].0.definition).policy.overlap
-    }
-
-    // ---- what must hold ----
-
-    /// Lets everything come to its end: commits go through, pauses end, attempts end, backlogs drain.
-    pub fn settle(&mut self) {
-        self.crash_after = None;
-        self.store(true);
-        let paused: Vec<String> = self
-            .record
-            .jobs
-            .values()
-            .filter(|(put, gone)| gone.is_none() && self.engine.planner().is_paused(put.job))
-            .map(|(put, _)| put.name.to_string())
-            .collect();
-        for name in paused {
-            self.resume(&name);
-        }
-        for manner in self.hands.manners.values_mut() {
-            *manner = Manner { takes_ms: Some(0), ..Manner::default() };
-        }
-        let jobs: Vec<String> = self.hands.manners.keys().cloned().collect();
-        for name in jobs {
-            self.finish(&name);
-        }
-        self.run_for(3 * MIN);
-    }
-
-    /// Checks the law and that nothing is stuck. Consumes nothing: a script may go on afterwards.
-    pub fn check(&mut self) {
-        self.settle();
-        let planner = self.engine.planner();
-        self.law.check(&self.record, self.now.wall, |job| planner.has_backlog(job) || planner.is_paused(job));
-        for row in self.record.open() {
-            let due = row.promise.due;
-            assert!(
-                due > self.now.wall,
-                "run {} of {} is stuck: {:?}",
-                row.promise.run,
-                self.clock(due),
-                row.state
-            );
-        }
-        for (key, on) in self.hands.journal.iter().filter(|(_, on)| on.alive) {
-            panic!("attempt {key:?} of {} is still on", on.job);
-        }
-        assert!(
-            self.hands.journal.is_empty(),
-            "runs that were never closed: {:?}",
-            self.hands.journal.keys()
-        );
-        assert_eq!(self.engine.active_and_waiting(), (0, 0), "places that nobody holds");
-        assert_eq!(self.engine.uncommitted(), 0);
     }
 }
 
