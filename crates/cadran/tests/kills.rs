@@ -1,0 +1,209 @@
+//! The server is killed at random moments, again and again, and nothing is lost or done twice.
+//!
+//! `CADRAN_KILLS`, `CADRAN_KILLS_STORE` and `CADRAN_KILLS_SEED` choose how often, where and in which order;
+//! `cargo xtask kills` sets them.
+
+mod support;
+
+use std::process::Child;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use support::chance::Chance;
+use support::law::{Rule, Verdict, Window, judge};
+use support::ledger::{Ledger, Process, keeper_of, marked};
+use support::postgres::Schema;
+use support::{Home, PATIENCE, Server, wait_for};
+
+/// Kills in a usual run of the tests, on each store.
+const KILLS: u64 = 30;
+
+/// How long a server may live before it is killed.
+const LIFE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(1_500));
+
+/// Long enough for dues to be missed (more than ten seconds late).
+const ABSENCE: Duration = Duration::from_millis(11_500);
+
+/// One absence in so many kills.
+const ABSENCE_EVERY: u64 = 30;
+
+const RULES: &[Rule] = &[
+    Rule { job: "quick", period_ms: 500, at_most_once: false, fails: false, steps: 1 },
+    Rule { job: "once", period_ms: 1_000, at_most_once: true, fails: false, steps: 1 },
+    Rule { job: "long", period_ms: 2_000, at_most_once: false, fails: false, steps: 1 },
+    Rule { job: "line", period_ms: 1_000, at_most_once: false, fails: false, steps: 1 },
+    Rule { job: "latest", period_ms: 1_000, at_most_once: false, fails: false, steps: 1 },
+    Rule { job: "replace", period_ms: 2_000, at_most_once: false, fails: false, steps: 1 },
+    Rule { job: "all", period_ms: 1_000, at_most_once: false, fails: false, steps: 1 },
+    Rule { job: "none", period_ms: 1_000, at_most_once: false, fails: false, steps: 1 },
+    Rule { job: "flow", period_ms: 2_000, at_most_once: false, fails: true, steps: 3 },
+    Rule { job: "stray", period_ms: 3_000, at_most_once: false, fails: false, steps: 1 },
+];
+
+fn write_jobs(home: &Home, ledger: &Ledger) {
+    let act = |seconds: &str| ledger.act(seconds, 1);
+    let marker = &ledger.marker;
+    home.job("quick", &format!("schedule: every 500ms\noverlap: allow\nrun: {}\n", act("0")));
+    home.job("once", &format!("schedule: every 1s\nretry: never\nrun: {}\n", act("0.2")));
+    home.job("long", &format!("schedule: every 2s\nrun: {}\n", act("1.5")));
+    home.job("line", &format!("schedule: '* * * * * *'\noverlap: wait\nrun: {}\n", act("0.1")));
+    home.job("latest", &format!("schedule: every 1s\noverlap: latest\nrun: {}\n", act("1.2")));
+    home.job("replace", &format!("schedule: '*/2 * * * * *'\noverlap: replace\nrun: {}\n", act("2.5")));
+    home.job("all", &format!("schedule: every 1s\ncatchup_window: 1h\nrun: {}\n", act("0")));
+    home.job("none", &format!("schedule: every 1s\nmisfire: skip\nrun: {}\n", act("0.3")));
+    home.job(
+        "flow",
+        &format!(
+            "schedule: every 2s\nsteps:\n  - {{name: a, run: {0}}}\n  - {{name: b, run: {1}, depends: a, retry: \
+             {{limit: 3, interval: 50ms}}}}\n  - {{name: c, run: {0}, depends: b}}\n",
+            act("0.1"),
+            ledger.act("0", 2),
+        ),
+    );
+    // What it leaves in the background goes with it.
+    home.job(
+        "stray",
+        &format!(
+            "schedule: every 3s\nrun: |\n  (setsid sh -c 'sleep 300; : {marker}' &)\n  {}\n",
+            act("0.5")
+        ),
+    );
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_on_sqlite() {
+    if chosen("sqlite") {
+        kill_again_and_again("sqlite", None);
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_on_postgres() {
+    if chosen("postgres")
+        && let Some(schema) = Schema::new()
+    {
+        kill_again_and_again("postgres", Some(schema.url()));
+    }
+}
+
+fn chosen(store: &str) -> bool {
+    std::env::var("CADRAN_KILLS_STORE").map_or(true, |wanted| wanted.is_empty() || wanted == store)
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn kill_again_and_again(store: &str, url: Option<String>) {
+    let seed = number("CADRAN_KILLS_SEED").unwrap_or(1);
+    let kills = number("CADRAN_KILLS").unwrap_or(KILLS);
+    println!("{store}: {kills} kills, CADRAN_KILLS_SEED={seed}");
+    let mut chance = Chance::new(seed);
+    let home = Home::new();
+    let ledger = Ledger::new(&home, store);
+    write_jobs(&home, &ledger);
+    let args: Vec<&str> = url.iter().flat_map(|url| ["--store", url.as_str()]).collect();
+
+    let mut window = Window { earliest_ms: wall_ms(), ..Window::default() };
+    let mut server = Some(home.serve_with(&args));
+    window.from_ms = wall_ms();
+    let mut left: Vec<Process> = Vec::new();
+    for no in 1..=kills {
+        // One in four is killed while it starts.
+        let alive = match server.take() {
+            Some(server) => Alive::Ready(server),
+            None if chance.percent(25) => {
+                Alive::Starting(home.serve_command(&args).spawn().expect("a server"))
+            }
+            None => Alive::Ready(home.serve_with(&args)),
+        };
+        match &alive {
+            Alive::Ready(_) => pass(chance.between(LIFE.0, LIFE.1)),
+            Alive::Starting(_) => pass(chance.between(Duration::ZERO, Duration::from_millis(400))),
+        }
+        // One in six takes its keeper with it: then the next server has to clean up.
+        let keeper = if chance.percent(16) { keeper_of(alive.pid()) } else { None };
+        if let Some(keeper) = keeper {
+            let _ = kill(Pid::from_raw(keeper), Signal::SIGKILL);
+        }
+        window.kills_ms.push(wall_ms());
+        alive.kill();
+        left.extend(marked(&ledger.marker));
+        if keeper.is_none() && chance.percent(50) {
+            let stray = "what the killed server left to go";
+            wait_for(stray, || left.iter().all(|process| !process.is_alive()).then_some(()));
+            left.clear();
+        }
+        if no % ABSENCE_EVERY == ABSENCE_EVERY / 2 {
+            pass(ABSENCE);
+        }
+        if kills > KILLS && no % 10 == 0 {
+            println!("{store}: {no} of {kills} kills, {} lines in the ledger", ledger.entries().len());
+        }
+    }
+    let server = home.serve_with(&args);
+    wait_for("strays to go", || left.iter().all(|process| !process.is_alive()).then_some(()));
+    window.to_ms = wall_ms();
+    let verdict = settled(&server, &ledger, &window);
+    println!("{store}: {kills} kills survived; {verdict}");
+    assert!(verdict.is_clean(), "{store}, seed {seed}: {verdict}\n{}", tail(&home.log()));
+    assert!(verdict.second_starts > 0 || kills < 10, "no kill hit a run: this proves nothing");
+    // What was recorded as over was really over: nothing runs when the server is stopped.
+    assert!(server.stop().success());
+    wait_for("every process to go", || marked(&ledger.marker).is_empty().then_some(()));
+}
+
+enum Alive {
+    Ready(Server),
+    Starting(Child),
+}
+
+impl Alive {
+    fn pid(&self) -> i32 {
+        match self {
+            Alive::Ready(server) => server.pid(),
+            Alive::Starting(child) => child.id() as i32,
+        }
+    }
+
+    fn kill(self) {
+        match self {
+            Alive::Ready(server) => server.kill(),
+            Alive::Starting(mut child) => {
+                child.kill().expect("the server is ours");
+                child.wait().expect("it ends");
+            }
+        }
+    }
+}
+
+/// The verdict once everything of the window has ended, or when patience has.
+#[allow(clippy::disallowed_methods)]
+fn settled(server: &Server, ledger: &Ledger, window: &Window) -> Verdict {
+    let started = Instant::now();
+    loop {
+        let verdict = judge(server, ledger, RULES, window);
+        if verdict.is_clean() || verdict.doubled > 0 || started.elapsed() > PATIENCE {
+            return verdict;
+        }
+        pass(Duration::from_millis(200));
+    }
+}
+
+fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
+
+/// Time passes: there is no moment to wait for.
+#[allow(clippy::disallowed_methods)]
+fn pass(time: Duration) {
+    std::thread::sleep(time);
+}
+
+#[allow(clippy::disallowed_methods)]
+fn wall_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis() as i64
+}
