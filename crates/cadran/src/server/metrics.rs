@@ -70,6 +70,15 @@ impl Metrics {
             None,
             "Dues that did not become started runs, by reason.".into(),
         );
+        recorder.describe_gauge(
+            "cadran_runs_expected".into(),
+            None,
+            "Runs expected in a minute, counted from the present one, by the index.".into(),
+        );
+        let expected = |minute: usize| {
+            let label = Label::new("minute", minute.to_string());
+            recorder.register_gauge(&Key::from_parts("cadran_runs_expected", vec![label]), &meta)
+        };
         let metrics = Metrics {
             ticks: counter("cadran_ticks_total", "Ticks planned."),
             tick_lag: histogram("cadran_tick_lag_seconds", "How late a tick was planned."),
@@ -90,11 +99,9 @@ impl Metrics {
             waiting: gauge("cadran_runs_waiting", "Runs that wait for their turn."),
             jobs: gauge("cadran_jobs", "Jobs in force."),
             uncommitted: gauge("cadran_batches_uncommitted", "Batches on their way to the store."),
-            due_next_minute: gauge(
-                "cadran_runs_expected_next_minute",
-                "Dues in the next minute, by the index.",
-            ),
+            expected: (0..MINUTES_AHEAD).map(expected).collect(),
             last_tick: Millis::MIN,
+            last_minute: Millis::MIN,
         };
         (metrics, handle)
     }
