@@ -7,20 +7,29 @@ pub(crate) fn cpu_self() -> Duration {
     cpu_of("/proc/self/stat").unwrap_or_default()
 }
 
-/// CPU time so far of all PostgreSQL processes on this machine, when the store is one.
+/// CPU time so far of the PostgreSQL server behind this URL, all its processes; other servers of the machine are not
+/// counted. Zero when the store is not PostgreSQL.
 pub(crate) fn cpu_database(url: &str) -> Duration {
-    if !url.starts_with("postgres") {
-        return Duration::ZERO;
-    }
-    let mut total = Duration::ZERO;
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let path = entry.path();
-        let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
-        if name.trim() == "postgres" {
-            total += cpu_of(&path.join("stat").display().to_string()).unwrap_or_default();
-        }
-    }
-    total
+    let port = url.strip_prefix("postgres://").and_then(|rest| rest.split('/').next()?.rsplit_once(':'));
+    let Some((_, port)) = port else { return Duration::ZERO };
+    let parent = processes().find(|pid| {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split('\0');
+        line.contains("postgres") && words.any(|word| word == "-p") && words.next() == Some(port)
+    });
+    let Some(parent) = parent else { return Duration::ZERO };
+    let children = processes().filter(|pid| parent_of(*pid) == Some(parent));
+    children.chain([parent]).filter_map(|pid| cpu_of(&format!("/proc/{pid}/stat"))).sum()
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn cpu_of(path: &str) -> Option<Duration> {
