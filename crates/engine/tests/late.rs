@@ -265,3 +265,20 @@ fn skip_if_successful_asks_for_another_success_since_the_due_before() {
     );
     world.check();
 }
+
+#[test]
+fn a_backlog_waits_for_its_own_run_and_not_for_a_restart_beside_it() {
+    let mut world = World::new("2026-03-02T10:30Z");
+    world.put("tick", "0 * * * * | restart: 40 14 * * *", policy(Misfire::All, DAY, Overlap::Wait));
+    world.run_for(MIN);
+    world.restart_after(4 * HOUR);
+    world.hangs("tick");
+    world.manner("tick").deaf = true;
+    world.run_to("2026-03-02T14:41Z");
+    // The run of 11:00 does not hear that it is to stop, and someone takes the restart back.
+    let restart = *world.runs("tick").last().unwrap();
+    world.stop(restart).unwrap();
+    world.run_for(MIN);
+    assert_eq!(world.story("tick"), ["11:00 catch_up running", "14:40 restart stopped"]);
+    world.check();
+}
