@@ -3,7 +3,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cadran_core::Policy;
+use cadran::server::clock;
+use cadran_core::{Millis, Policy};
+use jiff::Timestamp;
 
 use crate::Asked;
 use crate::measure::{cpu_self, resident_bytes};
@@ -37,20 +39,18 @@ pub(crate) fn run(asked: &Asked) {
     }
 }
 
-/// `size` schedules of which one is due each second: each has a second of its own in a long cycle.
-fn schedule(no: usize, size: usize) -> String {
-    let (second, minute, hour, day) = (no % 60, no / 60 % 60, no / 3_600 % 24, no / 86_400 % 28 + 1);
-    match size {
-        _ if size <= 86_400 => format!("{second} {minute} {hour} * * *"),
-        _ => format!("{second} {minute} {hour} {day} * *"),
-    }
+/// A schedule for the `no`-th second from `start` on: of these, one is due each second.
+fn schedule(start: Millis, no: usize) -> String {
+    let due = Timestamp::from_millisecond(start + no as Millis * 1_000).expect("an instant of this century");
+    due.strftime("%-S %-M %-H %-d * *").to_string()
 }
 
 #[allow(clippy::disallowed_methods)]
 async fn register(url: &str, size: usize) -> (f64, String) {
     let (store, url) = fresh(url).await;
     let world = World::start(store, Duration::ZERO).await;
-    let mut jobs = fleet(size, Policy::DEFAULT, |no| schedule(no, size));
+    let start = clock::wall();
+    let mut jobs = fleet(size, Policy::DEFAULT, |no| schedule(start, no));
     let started = Instant::now();
     while !jobs.is_empty() {
         let rest = jobs.split_off(SLICE.min(jobs.len()));

@@ -47,7 +47,10 @@ pub async fn restore(store: &Store, found: Vec<Found>) -> Result<(Restored, Vec<
                     state: record.state,
                 });
             }
-            Err(error) => tracing::error!(job = %name, %error, "the stored definition cannot be read"),
+            Err(error) => {
+                tracing::error!(job = %name, %error, "the stored definition cannot be read");
+                restored.unread.push((id, name, revision));
+            }
         }
     }
     restored.successes = store.last_successes(&successes_of).await?;

@@ -82,8 +82,10 @@ pub struct Window {
     pub from_ms: i64,
     /// … and up to this must be recorded.
     pub to_ms: i64,
-    /// When the server was killed.
-    pub kills_ms: Vec<i64>,
+    /// From each kill to the next server: what the killed one left may still write in between.
+    pub kills_ms: Vec<(i64, i64)>,
+    /// The server's clock was set meanwhile, so its instants cannot be compared with those of the ledger.
+    pub jumps: bool,
 }
 
 /// Judges the whole record against the ledger. The ledger is read first: what was started is on record by then.
@@ -174,7 +176,7 @@ fn judge_starts(rule: &Rule, history: &[Value], entries: &[&Entry], window: &Win
         if record["due"] != entry.due.as_str() || record["status"] == "skipped" {
             verdict.find(format!("{job}: {entry:?} was started and the record says {record}"));
         }
-        if record["ended_at_ms"].as_i64().is_some_and(|ended| *at_ms > ended) {
+        if !window.jumps && record["ended_at_ms"].as_i64().is_some_and(|ended| *at_ms > ended) {
             verdict.find(format!("{job}: {entry:?} was started after the end: {record}"));
         }
         if record["trigger"] != "manual" && *run_of_due.entry(&entry.due).or_insert(run) != run {
@@ -196,7 +198,7 @@ fn judge_starts(rule: &Rule, history: &[Value], entries: &[&Entry], window: &Win
                 verdict
                     .find(format!("{job}: retry is never, and it was started twice: {before:?}, {entry:?}"));
             }
-            let killed = window.kills_ms.iter().any(|kill| (before.at_ms - 1..=entry.at_ms).contains(kill));
+            let killed = window.kills_ms.iter().any(|(from, to)| *from <= entry.at_ms && before.at_ms <= *to);
             if !killed && !rule.fails {
                 verdict.doubled += 1;
                 verdict
@@ -206,7 +208,8 @@ fn judge_starts(rule: &Rule, history: &[Value], entries: &[&Entry], window: &Win
     }
     for (id, record) in runs {
         let steps = ended.get(id).map_or(0, BTreeSet::len);
-        if record["status"] == "succeeded" && steps < rule.steps {
+        let in_window = record["due_ms"].as_i64().is_some_and(|due| due <= window.to_ms);
+        if in_window && record["status"] == "succeeded" && steps < rule.steps {
             verdict.lost += 1;
             verdict.find(format!("{job}: run {id} succeeded, and {steps} of {} steps ended", rule.steps));
         }

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)] // every test file is a crate of its own
 
 pub mod chance;
+pub mod faketime;
 pub mod law;
 pub mod ledger;
 pub mod postgres;
