@@ -1,2 +1,40 @@
-//! Seeded simulation.
+//! Does anything get lost, and does anything run twice?
+//!
+//! The simulation plays years of schedules in moments, with faults at every point, and holds what happened to the
+//! promises of the product. It drives the real engine, planner, placement, flow and store; only the clock, the
+//! executor and the pace of the store are simulated. One number decides everything, so any failure can be played
+//! again.
+//!
+//! ```
+//! use cadran_sim::{Scale, Script, play};
+//!
+//! let script = Script::new(1, Scale::SMALL);
+//! let tally = play(&script).expect("no law is broken");
+//! assert!(tally.dues > 0);
+//! ```
+//!
+//! A script is a list of acts ([`Script`]) that is drawn from a seed before the simulation begins. [`play`] plays it;
+//! [`shrink`] leaves acts out while it still fails.
+//!
+//! It knows nothing of processes, files, sockets and databases: those are tested with the real program.
+//!
+//! Invariants: the same script gives the same events, always; the checker believes what executors were told to start
+//! and, for dues that did not run, the rows that say so.
 #![forbid(unsafe_code)]
+
+mod acts;
+mod dice;
+mod fleet;
+mod hands;
+mod law;
+mod life;
+mod play;
+mod policy;
+mod record;
+mod script;
+mod sweep;
+mod world;
+
+pub use law::Violation;
+pub use play::{Tally, play, shrink};
+pub use script::{Scale, Script};

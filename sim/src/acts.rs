@@ -1,0 +1,167 @@
+//! What the script does to the world, and how everything comes to rest at its end.
+
+use cadran_core::{Command, Millis, RunId, RunStatus};
+use cadran_engine::{JobChange, Token};
+
+use crate::fleet::{MIN, SEC};
+use crate::law::{Violation, broken};
+use crate::record::Record;
+use crate::script::Act;
+use crate::world::World;
+
+/// Rounds of five minutes in which everything has to come to rest: a backlog of 1000 runs needs one or two.
+const ROUNDS_MAX: u32 = 60;
+
+/// Tries of a run by hand at the end: other runs of its job may be in its way, for a moment each.
+const TRIES_MAX: u32 = 6;
+
+impl<R: Record> World<'_, R> {
+    /// Carries out one act of the script.
+    pub(crate) fn act(&mut self, at: usize) -> Result<(), Violation> {
+        let act = self.script.acts[at].1.clone();
+        let any = |runs: &std::collections::VecDeque<RunId>, pick: u64| {
+            (!runs.is_empty()).then(|| runs[pick as usize % runs.len()])
+        };
+        match act {
+            Act::Put(no) => {
+                let name = number(self.script.definitions[no].name.as_str());
+                self.files.insert(name, no);
+                self.tell_jobs(vec![self.change(no)]);
+            }
+            Act::Remove(job) => {
+                if self.files.remove(&job).is_some() {
+                    self.tell_jobs(vec![JobChange::Remove { name: self.name(job) }]);
+                }
+            }
+            Act::Rename(from, no) => {
+                let mut changes = Vec::new();
+                if self.files.remove(&from).is_some() {
+                    changes.push(JobChange::Remove { name: self.name(from) });
+                }
+                let name = number(self.script.definitions[no].name.as_str());
+                self.files.insert(name, no);
+                changes.push(self.change(no));
+                self.tell_jobs(changes);
+            }
+            Act::Pause(job) => drop(self.command(Command::Pause { job: self.name(job) }, job)),
+            Act::Resume(job) => drop(self.command(Command::Resume { job: self.name(job) }, job)),
+            Act::Trigger(job) => drop(self.trigger(job)),
+            Act::Stop(pick) => {
+                if let Some(run) = any(&self.newest, pick) {
+                    self.command(Command::Stop { run }, 0);
+                }
+            }
+            Act::Retry(pick) => {
+                if let Some(run) = any(&self.newest, pick) {
+                    self.command(Command::Retry { run }, 0);
+                }
+            }
+            Act::Crash(down) if self.is_up() => self.crash(down),
+            Act::CrashAfter(effects, down) if self.is_up() => self.crash_after = Some((effects, down)),
+            Act::Restart(down) if self.is_up() => self.end_in_order(down)?,
+            Act::Crash(_) | Act::CrashAfter(..) | Act::Restart(_) => {}
+            Act::Clock(by) => self.set_clock(by),
+            Act::Freeze(long, leaps) => self.freeze(long, leaps),
+            Act::Stall(long) => self.stall(long),
+            Act::StoreDown(long) => self.store_away(long),
+            Act::StoreSlow(each, long) => self.store_slow = (each, self.mono + long),
+            Act::ExecutorLoss(silent) => self.lose_attempts(silent),
+            Act::Storm(long) => self.storm_until = self.mono + long,
+        }
+        Ok(())
+    }
+
+    pub(crate) fn trigger(&mut self, job: u64) -> Option<Token> {
+        self.command(Command::Trigger { job: self.name(job), params: Vec::new(), parent: None }, job)
+    }
+
+    /// The faults are over. Everything that waits has to come to its end, every job has to run when it is asked, and
+    /// every due has to have its record.
+    pub(crate) fn settle(&mut self) -> Result<(), Violation> {
+        self.calm();
+        self.hands.hurry(self.now());
+        self.run_to(self.mono + 10 * SEC)?;
+        // Attempts that vanished without a word are found by a restart.
+        self.crash(0);
+        self.run_to(self.mono + 2 * SEC)?;
+        let jobs: Vec<u64> = self.files.keys().copied().collect();
+        for job in jobs {
+            self.command(Command::Resume { job: self.name(job) }, job);
+        }
+        self.run_to(self.mono + 3 * MIN)?;
+        let mut rounds = 0;
+        while let Some(left) = self.unsettled() {
+            rounds += 1;
+            if rounds > ROUNDS_MAX {
+                return broken("every wait ends", left);
+            }
+            self.run_to(self.mono + 5 * MIN)?;
+        }
+        self.ask_every_job()?;
+        let now = self.now().wall;
+        let planner = self.engine.planner();
+        self.law.check(now, true, |job| planner.has_backlog(job) || planner.is_paused(job))
+    }
+
+    /// Why the world is not at rest yet.
+    fn unsettled(&self) -> Option<String> {
+        let now = self.now().wall;
+        let mut open: Vec<_> = self.law.open.iter().filter(|(_, run)| run.due <= now - SEC).collect();
+        open.sort_by_key(|(run, _)| **run);
+        if let Some((run, open)) = open.first() {
+            let row = self.record.run(**run).map(|row| row.state);
+            return Some(format!("{run} is still open: {open:?} {row:?}"));
+        }
+        let (on, kept) = self.hands.on_and_kept();
+        if self.law.open.is_empty() && self.in_the_air() == 0 {
+            let places = self.engine.active_and_waiting();
+            if on == 0 && places != (0, 0) {
+                return Some(format!("places that nobody holds: {places:?}"));
+            }
+            if kept > 0 {
+                return Some(format!("{kept} attempts are kept of runs that are over"));
+            }
+        }
+        let planner = self.engine.planner();
+        let backlog = self.law.jobs.iter().find(|(job, life)| life.removed_at.is_none() && planner.has_backlog(**job));
+        backlog.map(|(_, life)| format!("{} still replays its backlog", life.name))
+    }
+
+    /// Asks every job for a run: nothing that happened may keep one from running.
+    fn ask_every_job(&mut self) -> Result<(), Violation> {
+        self.keep_answers = true;
+        let mut left: Vec<u64> = self.files.keys().copied().collect();
+        for round in 0..TRIES_MAX {
+            let asked: Vec<(u64, Option<Token>)> =
+                left.iter().map(|&job| (job, None)).collect::<Vec<_>>();
+            let mut waiting = Vec::new();
+            for (job, _) in asked {
+                let token = self.trigger(job);
+                // Not all at once, and not on the beat of any schedule.
+                self.run_to(self.mono + 137 + Millis::from(round) * 211)?;
+                waiting.push((job, token));
+            }
+            self.run_to(self.mono + 2 * SEC)?;
+            left.clear();
+            for (job, token) in waiting {
+                let run = token.and_then(|token| self.answers.get(&token).copied().flatten());
+                let row = run.and_then(|run| self.record.run(run));
+                if !row.is_some_and(|row| row.state.status == RunStatus::Succeeded) {
+                    left.push(job);
+                }
+            }
+            if left.is_empty() {
+                self.keep_answers = false;
+                return Ok(());
+            }
+            self.run_to(self.mono + 7 * SEC)?;
+        }
+        let names: Vec<String> = left.iter().map(|job| format!("j{job}")).collect();
+        broken("a job that is asked runs", format!("{} does not", names.join(", ")))
+    }
+}
+
+/// The number in a job's name.
+fn number(name: &str) -> u64 {
+    name[1..].parse().unwrap_or(u64::MAX)
+}

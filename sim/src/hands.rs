@@ -1,0 +1,233 @@
+//! The executor of the simulation: takes orders, lets attempts end, keeps a journal that outlives the server, and a
+//! ledger of everything it was told to start.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cadran_core::{
+    Found, JobId, Millis, Now, Order, Outcome, Overlap, Report, ReportKind, RunId, Start, StepNo,
+};
+use rustc_hash::FxHashMap;
+
+use crate::dice::Dice;
+use crate::fleet::{MIN, SEC};
+use crate::law::{Violation, broken};
+
+pub(crate) type Key = (RunId, StepNo, u32);
+
+#[derive(Debug)]
+struct Attempt {
+    job: JobId,
+    started: Now,
+    stop_asked: bool,
+    /// Goes on for a while although it is told to stop.
+    deaf: bool,
+    exit: Outcome,
+    alive: bool,
+    ended: Option<(Millis, Outcome)>,
+}
+
+/// Every attempt, by run, step and number.
+#[derive(Default)]
+pub(crate) struct Hands {
+    seed: u64,
+    /// Nothing takes time any more and everything succeeds.
+    pub(crate) quiet: bool,
+    /// What is kept until a run is closed.
+    journal: BTreeMap<Key, Attempt>,
+    /// The highest attempt that was ever started of a step.
+    ledger: FxHashMap<(RunId, StepNo), u32>,
+    live: BTreeMap<JobId, Vec<Key>>,
+    /// When attempts end, by the monotonic clock.
+    ends: BTreeSet<(Millis, Key)>,
+    /// Whether the ledger forgets runs that are closed: nobody retries them.
+    pub(crate) forgets: bool,
+    pub(crate) starts: u64,
+}
+
+impl Hands {
+    pub(crate) fn new(seed: u64) -> Hands {
+        Hands { seed, ..Hands::default() }
+    }
+
+    /// Carries out an order. Reports that follow at once are added to `reports`.
+    pub(crate) fn take(
+        &mut self,
+        order: &Order,
+        overlap: Overlap,
+        now: Now,
+        reports: &mut Vec<Report>,
+    ) -> Result<(), Violation> {
+        match order {
+            Order::Start(start) => self.start(start, overlap, now, reports)?,
+            Order::Stop { run, step, attempt } => {
+                let key = (*run, *step, *attempt);
+                if let Some(on) = self.journal.get_mut(&key).filter(|on| on.alive && !on.stop_asked) {
+                    on.stop_asked = true;
+                    let takes = if on.deaf && !self.quiet { 30 * SEC } else { 20 };
+                    self.ends.insert((now.mono + takes, key));
+                }
+            }
+            Order::Close { run } => {
+                let all = (*run, StepNo(0), 0)..=(*run, StepNo(u16::MAX), u32::MAX);
+                let keys: Vec<Key> = self.journal.range(all).map(|(&key, _)| key).collect();
+                for key in keys {
+                    if self.journal.remove(&key).is_some_and(|on| on.alive) {
+                        return broken(
+                            "a run is over only when its attempts are",
+                            format!("{} was closed while {key:?} is on", key.0),
+                        );
+                    }
+                    if self.forgets {
+                        self.ledger.remove(&(key.0, key.1));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        start: &Start,
+        overlap: Overlap,
+        now: Now,
+        reports: &mut Vec<Report>,
+    ) -> Result<(), Violation> {
+        let key = (start.run, start.step, start.attempt);
+        let job = start.context.job;
+        let last = self.ledger.entry((start.run, start.step)).or_default();
+        if start.attempt <= *last {
+            return broken(
+                "attempt numbers rise, and no attempt is ordered twice",
+                format!("{} {:?}: attempt {} after {last}", start.run, start.step, start.attempt),
+            );
+        }
+        *last = start.attempt;
+        let live = self.live.entry(job).or_default();
+        for &(run, step, attempt) in live.iter() {
+            if (run, step) == (start.run, start.step) {
+                return broken(
+                    "no two live attempts of one step of a run",
+                    format!("{run} {step:?}: attempt {} while {attempt} is on", start.attempt),
+                );
+            }
+            if run != start.run && overlap != Overlap::Allow {
+                return broken(
+                    "under overlap other than allow no two runs of a job are live",
+                    format!("job {job}: {} started while {run} is on, under {}", start.run, overlap.word()),
+                );
+            }
+        }
+        live.push(key);
+        self.starts += 1;
+        let mut dice = Dice::of(&[
+            self.seed,
+            u64::from(job.0),
+            start.context.due as u64,
+            u64::from(start.step.0),
+            u64::from(start.attempt),
+        ]);
+        let pace = Dice::of(&[self.seed, u64::from(job.0), 77]).roll(6);
+        let takes = match (self.quiet, pace) {
+            (true, _) => 0,
+            (_, 0) => 0,
+            (_, 1 | 2) => dice.between(1, 900),
+            (_, 3) => dice.between(1, 20) * SEC,
+            (_, 4) => dice.between(1, 200) * SEC,
+            _ => dice.pick(&[0, 3 * SEC, 90 * SEC, 40 * MIN]),
+        };
+        let exit = match dice.roll(20) {
+            _ if self.quiet => Outcome::Exited(0),
+            0..=2 => Outcome::Exited(1),
+            3 => Outcome::Signaled(9),
+            4 => Outcome::TimedOut,
+            5 => Outcome::NotStarted("no such program".into()),
+            _ => Outcome::Exited(0),
+        };
+        let deaf = dice.percent(10);
+        self.journal.insert(
+            key,
+            Attempt { job, started: now, stop_asked: false, deaf, exit, alive: true, ended: None },
+        );
+        self.ends.insert((now.mono + takes, key));
+        reports.push(report(key, now.wall, ReportKind::Started));
+        Ok(())
+    }
+
+    /// When the next attempt ends, by the monotonic clock.
+    pub(crate) fn next_end(&self) -> Option<Millis> {
+        self.ends.first().map(|(at, _)| *at)
+    }
+
+    /// Lets end what ends by now.
+    pub(crate) fn end(&mut self, now: Now, reports: &mut Vec<Report>) {
+        while let Some(&(at, key)) = self.ends.first().filter(|(at, _)| *at <= now.mono) {
+            self.ends.remove(&(at, key));
+            let Some(on) = self.journal.get_mut(&key).filter(|on| on.alive) else { continue };
+            let outcome = if on.stop_asked { Outcome::Stopped } else { on.exit.clone() };
+            over(on, &mut self.live, key);
+            on.ended = Some((now.wall, outcome.clone()));
+            reports.push(report(key, now.wall, ReportKind::Ended { outcome, output: None }));
+        }
+    }
+
+    /// Everything that is on vanishes, with a word or without.
+    pub(crate) fn lose(&mut self, silent: bool, now: Now, reports: &mut Vec<Report>) {
+        for (&key, on) in self.journal.iter_mut().filter(|(_, on)| on.alive) {
+            over(on, &mut self.live, key);
+            if !silent {
+                on.ended = Some((now.wall, Outcome::Lost));
+                let kind = ReportKind::Ended { outcome: Outcome::Lost, output: None };
+                reports.push(report(key, now.wall, kind));
+            }
+        }
+        self.ends.clear();
+    }
+
+    /// The server ends in good order: what is on is stopped with it.
+    pub(crate) fn stop_all(&mut self, now: Now, reports: &mut Vec<Report>) {
+        for (&key, on) in self.journal.iter_mut().filter(|(_, on)| on.alive) {
+            over(on, &mut self.live, key);
+            on.ended = Some((now.wall, Outcome::Stopped));
+            let kind = ReportKind::Ended { outcome: Outcome::Stopped, output: None };
+            reports.push(report(key, now.wall, kind));
+        }
+        self.ends.clear();
+    }
+
+    /// From here on nothing takes time.
+    pub(crate) fn hurry(&mut self, now: Now) {
+        self.quiet = true;
+        let live: Vec<Key> = self.live.values().flatten().copied().collect();
+        self.ends.extend(live.into_iter().map(|key| (now.mono, key)));
+    }
+
+    /// The server died, and its processes with it: what the journal says of attempts of its former life.
+    pub(crate) fn die(&mut self) -> Vec<Found> {
+        self.live.clear();
+        self.ends.clear();
+        let mut found = Vec::new();
+        for (&(run, step, attempt), on) in &mut self.journal {
+            on.alive = false;
+            let (started_at, ended) = (on.started.wall, on.ended.clone());
+            found.push(Found { run, step, attempt, started_at, ended, output: None });
+        }
+        found
+    }
+
+    /// How many attempts are on, and how many runs the journal still keeps.
+    pub(crate) fn on_and_kept(&self) -> (usize, usize) {
+        (self.live.values().map(Vec::len).sum(), self.journal.len())
+    }
+}
+
+fn over(on: &mut Attempt, live: &mut BTreeMap<JobId, Vec<Key>>, key: Key) {
+    on.alive = false;
+    if let Some(live) = live.get_mut(&on.job) {
+        live.retain(|other| *other != key);
+    }
+}
+
+fn report((run, step, attempt): Key, at: Millis, kind: ReportKind) -> Report {
+    Report { run, step, attempt, at, kind }
+}
