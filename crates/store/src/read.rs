@@ -223,7 +223,12 @@ fn open_runs(source: &impl Source) -> &'static str {
     const { assert!(STATUS_ENDED_FROM == 3) };
     match dialect(source) {
         Dialect::Sqlite => "(select * from runs where status < 3) r",
-        Dialect::Postgres => "open_runs o join runs r on r.run = o.run",
+        // The upper bound tells a planner without statistics that this is a narrow range.
+        Dialect::Postgres => {
+            "(select r.* from open_runs o join runs r on r.run = o.run where r.status < 3 union all \
+             select r.* from runs r where r.run >= (select h.run from open_horizon h) \
+             and r.run <= 9223372036854775807 and r.status < 3) r"
+        }
     }
 }
 

@@ -60,7 +60,7 @@ impl RowByRow {
         self.0.run("begin", &[]).await;
         for row in 0..rows as i64 {
             let sql = "insert into runs_plain (run, job, due, status, at) values ($1, $2, $3, 0, null)";
-            self.0.run(sql, &[1 << 61 | row, row, 1]).await;
+            self.0.run(sql, &[1 << 61 | row, row, -1]).await;
         }
         self.0.run("commit", &[]).await;
     }

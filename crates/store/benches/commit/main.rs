@@ -85,7 +85,14 @@ async fn measure(name: &str, url: &str, baseline: Option<&str>, scale: &Scale) {
 
     let store = Store::open(url).await.unwrap();
     let cpu = Cpu::of(url).await;
-    let registered = timed(&cpu, scale.jobs.into(), async || register(&store, 0, scale.jobs).await).await;
+    let batches: Vec<Batch> = registrations(0, scale.jobs).collect();
+    let registered = timed(&cpu, scale.jobs.into(), async || {
+        for batch in &batches {
+            store.commit(batch).await.unwrap();
+        }
+    })
+    .await;
+    drop(batches);
     registered.print(name, "store", "register", None);
     let mut total = Duration::ZERO;
     for (at, work) in ["promise", "start", "end"].into_iter().enumerate() {
@@ -102,7 +109,9 @@ async fn measure(name: &str, url: &str, baseline: Option<&str>, scale: &Scale) {
     let per_run = total.as_secs_f64() * 1e6 / (scale.batches * BATCH) as f64;
     println!("{name:<9} {:<10} {:<9} {:>12} {per_run:>12.2}", "store", "whole run", "");
 
-    register(&store, scale.jobs, scale.load_jobs.max(scale.jobs)).await;
+    for batch in registrations(scale.jobs, scale.load_jobs) {
+        store.commit(&batch).await.unwrap();
+    }
     let mut loaded = 0;
     let took =
         timed(&cpu, scale.load_jobs.into(), async || loaded = store.load().await.unwrap().jobs.len()).await;
@@ -137,29 +146,26 @@ async fn timed(cpu: &Cpu, rows: u64, work: impl AsyncFnOnce()) -> Took {
     Took { rows, wall: started.elapsed(), cpu: cpu.used() - cpu_before }
 }
 
-/// Definitions as a person would have them: a few hundred bytes, each a little different.
-async fn register(store: &Store, from: u32, to: u32) {
+/// New jobs `from..to`. Definitions as a person would have them: a few hundred bytes, each a little different.
+fn registrations(from: u32, to: u32) -> impl Iterator<Item = Batch> {
     let filler = "x".repeat(200);
-    let jobs: Vec<u32> = (from..to).collect();
-    for chunk in jobs.chunks(BATCH as usize) {
-        let put = |job: &u32| JobPut {
-            job: JobId(*job),
-            name: format!("job-{job:07}").parse().unwrap(),
-            revision: 1,
-            definition: format!("{{\"schedule\":\"* * * * * *\",\"steps\":[\"echo {job} {filler}\"]}}")
-                .into(),
-            source: format!("team-{}/job-{job}.yaml", job % 100).into(),
-            source_mark: format!("{job}:1731700000000:0123456789abcdef").into(),
-            history: History::default(),
-        };
-        let state = |job: &u32| state(*job, 0);
-        let batch = Batch {
-            jobs: chunk.iter().map(put).collect(),
-            states: chunk.iter().map(state).collect(),
+    let put = move |job: u32| JobPut {
+        job: JobId(job),
+        name: format!("job-{job:07}").parse().unwrap(),
+        revision: 1,
+        definition: format!("{{\"schedule\":\"* * * * * *\",\"steps\":[\"echo {job} {filler}\"]}}").into(),
+        source: format!("team-{}/job-{job}.yaml", job % 100).into(),
+        source_mark: format!("{job}:1731700000000:0123456789abcdef").into(),
+        history: History::default(),
+    };
+    (from..to).step_by(BATCH as usize).map(move |first| {
+        let jobs = first..to.min(first + BATCH as u32);
+        Batch {
+            jobs: jobs.clone().map(&put).collect(),
+            states: jobs.map(|job| state(job, 0)).collect(),
             ..Batch::default()
-        };
-        store.commit(&batch).await.unwrap();
-    }
+        }
+    })
 }
 
 fn state(job: u32, watermark: i64) -> JobState {

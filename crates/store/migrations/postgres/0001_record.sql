@@ -1,6 +1,6 @@
 -- The record. Codes of status, trigger, reason and history stand in src/code.rs; times are milliseconds since the
 -- epoch, UTC. Rows that change often leave room on their pages and have no index on what changes, so that a change
--- stays on its page and touches no index.
+-- stays on its page and touches no index: a third of a page of fresh runs has room for their starts and their ends.
 
 create table jobs (
     job bigint primary key,
@@ -46,7 +46,7 @@ create table runs (
     params text,
     message text,
     steps text
-) with (fillfactor = 50);
+) with (fillfactor = 30);
 
 -- Among scheduled runs (trigger below 10) a job and a due name one run. The due comes first so that a tick appends
 -- to one place of the index instead of touching one page for every job; it serves queries by due as well.
@@ -55,11 +55,19 @@ create unique index runs_by_due on runs (due, job, (case when trigger < 10 then 
 -- History of one job, newest first.
 create index runs_by_job on runs (job, run);
 
--- Runs with a status below 3: what a start has to go on with. A table of its own, because an index on the status
--- would make every change of a run touch every index.
+-- What a start has to go on with are runs with a status below 3. An index on the status would make every change of
+-- a run touch every index, and a row for every open run would cost as much as the run. So recent runs, from the
+-- horizon on, are simply looked through, and only the few that are still open when the horizon passes them are kept
+-- here. A run below the horizon with a status below 3 is always here; the horizon only rises.
 create table open_runs (
     run bigint primary key
-) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+
+create table open_horizon (
+    only_row boolean primary key default true check (only_row),
+    run bigint not null
+);
+insert into open_horizon (run) values (0);
 
 create table skips (
     id bigint primary key,

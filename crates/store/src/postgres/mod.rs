@@ -1,5 +1,6 @@
 //! The record in a PostgreSQL database.
 
+mod horizon;
 mod prune;
 mod write;
 
@@ -10,6 +11,8 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
+
+use horizon::Horizon;
 
 use crate::StoreError;
 use crate::error::Failure;
@@ -33,6 +36,7 @@ const WRITER_SETTINGS: &str = "set plan_cache_mode = force_generic_plan; set ena
 pub(crate) struct Postgres {
     writers: PgPool,
     readers: PgPool,
+    horizon: Horizon,
     /// The job at which the next prune goes on.
     prune_from: AtomicU32,
 }
@@ -68,7 +72,10 @@ impl Postgres {
             .max_connections(READERS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_lazy_with(options);
-        Ok(Postgres { writers, readers, prune_from: AtomicU32::new(0) })
+        let postgres = Postgres { writers, readers, horizon: Horizon::default(), prune_from: AtomicU32::new(0) };
+        // What an earlier process left between the horizon and the end may be more than one period.
+        postgres.raise_horizon_to_end().await.map_err(|error| StoreError::from_sqlx("open", key, error))?;
+        Ok(postgres)
     }
 
     pub(crate) async fn ping(&self) -> Result<(), StoreError> {

@@ -1,7 +1,9 @@
 use cadran_core::{Batch, JobPut, JobState, Promise, RunId, Skip};
-use sqlx::PgConnection;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{Connection, PgConnection};
 
-use super::Postgres;
+use super::{Postgres, horizon};
 use crate::code::{history_code, reason_code, run_code, status_code, trigger_code};
 use crate::fold::{Change, Folded};
 use crate::query::Committed;
@@ -40,33 +42,30 @@ const PUT_STATE: &str = "insert into job_states (job, watermark, paused_at, hole
      on conflict (job) do update set watermark = excluded.watermark, paused_at = excluded.paused_at, \
      holes = excluded.holes";
 
-/// Answers how many were new.
-const PROMISE: &str = "with fresh as (insert into runs (run, job, revision, due, trigger, promised_at, parent, \
-     parent_depth, params, status, attempt, started_at, ended_at, skip, message, steps) \
+const PROMISE: &str = "insert into runs (run, job, revision, due, trigger, promised_at, parent, parent_depth, params, \
+     status, attempt, started_at, ended_at, skip, message, steps) \
      select * from unnest($1::bigint[], $2::bigint[], $3::integer[], $4::bigint[], $5::smallint[], $6::bigint[], \
      $7::bigint[], $8::integer[], $9::text[], $10::smallint[], $11::integer[], $12::bigint[], $13::bigint[], \
-     $14::smallint[], $15::text[], $16::text[]) on conflict do nothing returning run, status), \
-     opened as (insert into open_runs select run from fresh where status < 3) \
-     select count(*) from fresh";
+     $14::smallint[], $15::text[], $16::text[]) on conflict do nothing";
 
-/// The same for runs of which nothing is known but their due: nearly all.
-const PROMISE_PLAIN: &str = "with fresh as (insert into runs (run, job, revision, due, trigger, promised_at, status, attempt) \
+/// Runs of which nothing is known but their due, nearly all, and none of which is recorded yet. Looking for conflicts
+/// first would cost half as much again as the insert.
+const PROMISE_FRESH: &str = "insert into runs (run, job, revision, due, trigger, promised_at, status, attempt) \
      select *, 0, 0 from unnest($1::bigint[], $2::bigint[], $3::integer[], $4::bigint[], $5::smallint[], \
-     $6::bigint[]) on conflict do nothing returning run), \
-     opened as (insert into open_runs select run from fresh) \
-     select count(*) from fresh";
+     $6::bigint[])";
+
+/// From so many rows on it pays to try [`PROMISE_FRESH`] under a savepoint first.
+const FRESH_MIN: usize = 64;
 
 const MISSING: &str = "select w.run from unnest($1::bigint[]) with ordinality w (run, place) \
      where not exists (select from runs r where r.run = w.run) order by w.place";
 
-const CHANGE: &str = "with changed as (update runs r set status = p.status, attempt = p.attempt, \
+const CHANGE: &str = "update runs r set status = p.status, attempt = p.attempt, \
      started_at = p.started_at, ended_at = p.ended_at, skip = p.skip, message = p.message, \
      steps = coalesce(p.steps, r.steps) \
      from unnest($1::bigint[], $2::smallint[], $3::integer[], $4::bigint[], $5::bigint[], $6::smallint[], \
      $7::text[], $8::text[]) p (run, status, attempt, started_at, ended_at, skip, message, steps) \
-     where r.run = p.run returning r.run, r.status), \
-     closed as (delete from open_runs o using changed c where o.run = c.run and c.status >= 3) \
-     insert into open_runs select run from changed where status < 3 on conflict do nothing";
+     where r.run = p.run";
 
 const SKIP: &str = "insert into skips (id, job, first_due, last_due, count, reason, at) \
      select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::smallint[], \
@@ -76,9 +75,13 @@ const SKIP: &str = "insert into skips (id, job, first_due, last_due, count, reas
 
 impl Postgres {
     pub(crate) async fn commit(&self, batch: &Batch, folded: &Folded<'_>) -> Result<Committed, StoreError> {
-        self.write(batch, folded)
+        let committed = self
+            .write(batch, folded)
             .await
             .map_err(|error| StoreError::from_sqlx("commit", format_args!("{} rows", batch.len()), error))
+            .inspect(|_| self.horizon.count(folded))?;
+        self.raise_horizon().await;
+        Ok(committed)
     }
 
     async fn write(&self, batch: &Batch, folded: &Folded<'_>) -> Result<Committed, sqlx::Error> {
@@ -89,6 +92,7 @@ impl Postgres {
             write_states(connection, states, !folded.jobs.is_empty()).await?;
         }
         let refused = write_runs(connection, folded).await?;
+        horizon::keep_open(connection, folded).await?;
         for skips in folded.skips.chunks(ROWS_MAX) {
             write_skips(connection, skips).await?;
         }
@@ -173,7 +177,7 @@ async fn write_runs(connection: &mut PgConnection, folded: &Folded<'_>) -> Resul
     let mut refused = Vec::new();
     for promised in folded.promised.chunks(ROWS_MAX) {
         let inserted = write_promises(connection, promised).await?;
-        if inserted < promised.len() as i64 {
+        if inserted < promised.len() as u64 {
             // Some were recorded before, or their due is held by another run. For the first, what the batch says
             // of them may be newer than what is recorded.
             let joined: Vec<Change<'_>> = promised.iter().filter_map(|(_, change)| *change).collect();
@@ -191,24 +195,26 @@ async fn write_runs(connection: &mut PgConnection, folded: &Folded<'_>) -> Resul
     Ok(refused)
 }
 
+/// Returns how many were new.
 async fn write_promises(
     connection: &mut PgConnection,
     promised: &[(&Promise, Option<Change<'_>>)],
-) -> Result<i64, sqlx::Error> {
+) -> Result<u64, sqlx::Error> {
     let plain = promised
         .iter()
         .all(|(promise, change)| change.is_none() && promise.params.is_empty() && promise.parent.is_none());
-    let query = sqlx::query_scalar(if plain { PROMISE_PLAIN } else { PROMISE })
-        .bind(column(promised, |(promise, _)| run_code(promise.run)))
-        .bind(column(promised, |(promise, _)| i64::from(promise.job.0)))
-        .bind(column(promised, |(promise, _)| promise.revision as i32))
-        .bind(column(promised, |(promise, _)| promise.due))
-        .bind(column(promised, |(promise, _)| trigger_code(promise.trigger)))
-        .bind(column(promised, |(promise, _)| promise.promised_at));
-    if plain {
-        return query.fetch_one(connection).await;
+    if plain && promised.len() >= FRESH_MIN {
+        let mut attempt = connection.begin().await?;
+        match query_promises(PROMISE_FRESH, promised).execute(&mut *attempt).await {
+            Ok(done) => {
+                attempt.commit().await?;
+                return Ok(done.rows_affected());
+            }
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => attempt.rollback().await?,
+            Err(error) => return Err(error),
+        }
     }
-    query
+    let done = query_promises(PROMISE, promised)
         .bind(column(promised, |(promise, _)| promise.parent.map(|(parent, _)| run_code(parent))))
         .bind(column(promised, |(promise, _)| promise.parent.map(|(_, depth)| depth as i32)))
         .bind(column(promised, |(promise, _)| text::params_text(&promise.params)))
@@ -219,8 +225,23 @@ async fn write_promises(
         .bind(column(promised, |(_, change)| change.and_then(|change| change.update.skip.map(reason_code))))
         .bind(column(promised, |(_, change)| change.and_then(message)))
         .bind(column(promised, |(_, change)| change.and_then(|change| change.steps.map(text::steps_text))))
-        .fetch_one(connection)
-        .await
+        .execute(connection)
+        .await?;
+    Ok(done.rows_affected())
+}
+
+/// A query with what every promise has.
+fn query_promises(
+    sql: &'static str,
+    promised: &[(&Promise, Option<Change<'_>>)],
+) -> Query<'static, sqlx::Postgres, PgArguments> {
+    sqlx::query(sql)
+        .bind(column(promised, |(promise, _)| run_code(promise.run)))
+        .bind(column(promised, |(promise, _)| i64::from(promise.job.0)))
+        .bind(column(promised, |(promise, _)| promise.revision as i32))
+        .bind(column(promised, |(promise, _)| promise.due))
+        .bind(column(promised, |(promise, _)| trigger_code(promise.trigger)))
+        .bind(column(promised, |(promise, _)| promise.promised_at))
 }
 
 async fn write_changes(connection: &mut PgConnection, changes: &[Change<'_>]) -> Result<(), sqlx::Error> {

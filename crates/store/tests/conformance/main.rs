@@ -54,6 +54,7 @@ suite! {
         a_grown_batch_is_written_again,
         an_ended_run_opens_again,
         open_runs_are_loaded,
+        open_runs_are_found_after_every_restart,
         the_last_success_is_found,
         a_batch_of_100_000_is_one_batch,
         readers_see_whole_batches;

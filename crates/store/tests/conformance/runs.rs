@@ -216,6 +216,38 @@ pub(crate) async fn open_runs_are_loaded(fixture: &Fixture) {
     assert_eq!(loaded.last_id, Some(run(8)));
 }
 
+pub(crate) async fn open_runs_are_found_after_every_restart(fixture: &Fixture) {
+    let open = async |store: &Store| -> Vec<u64> {
+        let loaded = store.load().await.unwrap();
+        assert_eq!(store.counts().await.unwrap().running, loaded.open.len() as u64);
+        loaded.open.iter().map(|open| open.promise.run.raw()).collect()
+    };
+    let running = |runs: &[u64]| updated(runs.iter().map(|raw| update(*raw, RunStatus::Running)).collect());
+    let store = &fixture.store;
+    store.commit(&jobs(1)).await.unwrap();
+    store.commit(&promised((10..=15).map(|raw| promise(raw, 0, raw as i64)).collect())).await.unwrap();
+    store.commit(&running(&[10, 11, 12, 13, 14, 15])).await.unwrap();
+    store.commit(&updated(vec![ended(10, 1), ended(15, 1)])).await.unwrap();
+    let store = &fixture.reopen().await;
+    assert_eq!(open(store).await, [11, 12, 13, 14]);
+    // Old runs end and open again, a late server promises under a low number, new runs come.
+    store.commit(&updated(vec![ended(11, 2), ended(12, 2)])).await.unwrap();
+    store.commit(&promised(vec![promise(5, 0, 5), promise(20, 0, 20), promise(21, 0, 21)])).await.unwrap();
+    store.commit(&running(&[10, 5, 20, 21])).await.unwrap();
+    store.commit(&updated(vec![ended(20, 3)])).await.unwrap();
+    assert_eq!(open(store).await, [5, 10, 13, 14, 21]);
+    let again = if fixture.kind == crate::backend::Kind::Memory {
+        store.clone()
+    } else {
+        store.close().await;
+        Store::open(&fixture.url).await.unwrap()
+    };
+    assert_eq!(open(&again).await, [5, 10, 13, 14, 21]);
+    again.commit(&updated([5, 10, 13, 14, 21].map(|raw| ended(raw, 9)).to_vec())).await.unwrap();
+    assert_eq!(open(&again).await, [0u64; 0]);
+    again.close().await;
+}
+
 pub(crate) async fn the_last_success_is_found(fixture: &Fixture) {
     let store = &fixture.store;
     store.commit(&jobs(4)).await.unwrap();
@@ -263,9 +295,12 @@ pub(crate) async fn a_batch_of_100_000_is_one_batch(fixture: &Fixture) {
     assert_eq!(record(store, ALL).await.unwrap().state, ended(ALL, due(ALL)));
 }
 
+/// Rows that the writer of the next case writes.
+const ROWS_ALL: u64 = 4000;
+
 pub(crate) async fn readers_see_whole_batches(fixture: &Fixture) {
-    const BATCHES: u64 = 40;
     const ROWS: u64 = 100;
+    const BATCHES: u64 = ROWS_ALL / ROWS;
     let store = &fixture.store;
     store.commit(&jobs(ROWS as u32)).await.unwrap();
     let done = AtomicBool::new(false);
@@ -305,6 +340,7 @@ async fn read_pages(store: &Store, done: &AtomicBool) -> u64 {
             let Some(last) = page.last() else { break };
             before = Some(last.record.promise.run);
             seen += page.len() as u64;
+            assert!(seen <= ROWS_ALL, "pages repeat");
         }
         if over {
             return seen;
