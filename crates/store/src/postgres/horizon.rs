@@ -72,7 +72,8 @@ impl Postgres {
 
     /// Raises the horizon to the newest run there is.
     pub(crate) async fn raise_horizon_to_end(&self) -> Result<(), sqlx::Error> {
-        let newest: Option<i64> = sqlx::query_scalar("select max(run) from runs").fetch_one(&self.writers).await?;
+        let newest: Option<i64> =
+            sqlx::query_scalar("select max(run) from runs").fetch_one(&self.writers).await?;
         let Some(newest) = newest else { return Ok(()) };
         self.horizon.newest.store(newest, Ordering::Relaxed);
         self.horizon.next.store(newest, Ordering::Relaxed);
@@ -81,8 +82,9 @@ impl Postgres {
 
     async fn raise_to(&self, to: i64) -> Result<(), sqlx::Error> {
         let mut transaction = self.writers.begin().await?;
-        let from: i64 =
-            sqlx::query_scalar("select run from open_horizon for update").fetch_one(&mut *transaction).await?;
+        let from: i64 = sqlx::query_scalar("select run from open_horizon for update")
+            .fetch_one(&mut *transaction)
+            .await?;
         if to > from {
             sqlx::query(
                 "insert into open_runs select run from runs where run >= $1 and run < $2 and status < 3 \

@@ -72,7 +72,8 @@ impl Postgres {
             .max_connections(READERS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_lazy_with(options);
-        let postgres = Postgres { writers, readers, horizon: Horizon::default(), prune_from: AtomicU32::new(0) };
+        let postgres =
+            Postgres { writers, readers, horizon: Horizon::default(), prune_from: AtomicU32::new(0) };
         // What an earlier process left between the horizon and the end may be more than one period.
         postgres.raise_horizon_to_end().await.map_err(|error| StoreError::from_sqlx("open", key, error))?;
         Ok(postgres)

@@ -12,12 +12,30 @@ use crate::{StoreError, code, text};
 /// Rows of one statement: bounds the memory of a message, here and at the server.
 const ROWS_MAX: usize = 10_000;
 
-const PUT: &str = "insert into jobs (job, name, revision, history_kind, history_amount, source, source_mark, definition) \
-     select * from unnest($1::bigint[], $2::text[], $3::integer[], $4::smallint[], $5::bigint[], $6::text[], \
-     $7::text[], $8::text[]) \
-     on conflict (job) do update set name = excluded.name, revision = excluded.revision, \
+macro_rules! put_columns {
+    () => {
+        "(job, name, revision, history_kind, history_amount, source, source_mark, definition) \
+         select * from unnest($1::bigint[], $2::text[], $3::integer[], $4::smallint[], $5::bigint[], $6::text[], \
+         $7::text[], $8::text[])"
+    };
+}
+
+macro_rules! state_columns {
+    () => {
+        "(job, watermark, paused_at, holes) select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[])"
+    };
+}
+
+/// Jobs that are new, nearly all of those that come in large batches.
+const PUT_FRESH: &str = concat!("insert into jobs ", put_columns!());
+
+const PUT: &str = concat!(
+    "insert into jobs ",
+    put_columns!(),
+    " on conflict (job) do update set name = excluded.name, revision = excluded.revision, \
      history_kind = excluded.history_kind, history_amount = excluded.history_amount, removed_at = null, \
-     source = excluded.source, source_mark = excluded.source_mark, definition = excluded.definition";
+     source = excluded.source, source_mark = excluded.source_mark, definition = excluded.definition"
+);
 
 const DEFINE: &str = "insert into definitions (job, revision, definition) \
      select * from unnest($1::bigint[], $2::integer[], $3::text[]) \
@@ -37,10 +55,14 @@ const CHANGE_STATE: &str = "update job_states s set watermark = p.watermark, pau
      from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) p (job, watermark, paused_at, holes) \
      where s.job = p.job";
 
-const PUT_STATE: &str = "insert into job_states (job, watermark, paused_at, holes) \
-     select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) \
-     on conflict (job) do update set watermark = excluded.watermark, paused_at = excluded.paused_at, \
-     holes = excluded.holes";
+const PUT_STATE_FRESH: &str = concat!("insert into job_states ", state_columns!());
+
+const PUT_STATE: &str = concat!(
+    "insert into job_states ",
+    state_columns!(),
+    " on conflict (job) do update set watermark = excluded.watermark, paused_at = excluded.paused_at, \
+     holes = excluded.holes"
+);
 
 const PROMISE: &str = "insert into runs (run, job, revision, due, trigger, promised_at, parent, parent_depth, params, \
      status, attempt, started_at, ended_at, skip, message, steps) \
@@ -48,13 +70,13 @@ const PROMISE: &str = "insert into runs (run, job, revision, due, trigger, promi
      $7::bigint[], $8::integer[], $9::text[], $10::smallint[], $11::integer[], $12::bigint[], $13::bigint[], \
      $14::smallint[], $15::text[], $16::text[]) on conflict do nothing";
 
-/// Runs of which nothing is known but their due, nearly all, and none of which is recorded yet. Looking for conflicts
-/// first would cost half as much again as the insert.
+/// Runs of which nothing is known but their due: nearly all.
 const PROMISE_FRESH: &str = "insert into runs (run, job, revision, due, trigger, promised_at, status, attempt) \
      select *, 0, 0 from unnest($1::bigint[], $2::bigint[], $3::integer[], $4::bigint[], $5::smallint[], \
      $6::bigint[])";
 
-/// From so many rows on it pays to try [`PROMISE_FRESH`] under a savepoint first.
+/// From so many rows on it pays to write them under a savepoint as if none were there yet. Looking for conflicts
+/// first costs half as much again as the insert, and conflicts are rare.
 const FRESH_MIN: usize = 64;
 
 const MISSING: &str = "select w.run from unnest($1::bigint[]) with ordinality w (run, place) \
@@ -132,22 +154,45 @@ async fn write_jobs(
     Ok(())
 }
 
+/// Writes rows as if none were there yet. `None` when one was, and then nothing is written.
+async fn write_fresh(
+    connection: &mut PgConnection,
+    query: Query<'static, sqlx::Postgres, PgArguments>,
+) -> Result<Option<u64>, sqlx::Error> {
+    let mut attempt = connection.begin().await?;
+    match query.execute(&mut *attempt).await {
+        Ok(done) => attempt.commit().await.map(|()| Some(done.rows_affected())),
+        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
+            attempt.rollback().await?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 async fn write_puts(connection: &mut PgConnection, puts: &[&JobPut]) -> Result<(), sqlx::Error> {
-    let jobs = column(puts, |put| i64::from(put.job.0));
-    let revisions = column(puts, |put| put.revision as i32);
-    sqlx::query(KEEP_DEFINITIONS).bind(&jobs).bind(&revisions).execute(&mut *connection).await?;
-    sqlx::query(PUT)
-        .bind(jobs)
+    if puts.len() >= FRESH_MIN && write_fresh(connection, query_puts(PUT_FRESH, puts)).await?.is_some() {
+        return Ok(());
+    }
+    sqlx::query(KEEP_DEFINITIONS)
+        .bind(column(puts, |put| i64::from(put.job.0)))
+        .bind(column(puts, |put| put.revision as i32))
+        .execute(&mut *connection)
+        .await?;
+    query_puts(PUT, puts).execute(&mut *connection).await?;
+    Ok(())
+}
+
+fn query_puts(sql: &'static str, puts: &[&JobPut]) -> Query<'static, sqlx::Postgres, PgArguments> {
+    sqlx::query(sql)
+        .bind(column(puts, |put| i64::from(put.job.0)))
         .bind(column(puts, |put| put.name.as_str()))
-        .bind(revisions)
+        .bind(column(puts, |put| put.revision as i32))
         .bind(column(puts, |put| history_code(put.history).0))
         .bind(column(puts, |put| history_code(put.history).1))
         .bind(column(puts, |put| &*put.source))
         .bind(column(puts, |put| &*put.source_mark))
         .bind(column(puts, |put| &*put.definition))
-        .execute(&mut *connection)
-        .await?;
-    Ok(())
 }
 
 async fn write_states(
@@ -155,22 +200,27 @@ async fn write_states(
     states: &[&JobState],
     with_jobs: bool,
 ) -> Result<(), sqlx::Error> {
-    let mut changed = 0;
-    for sql in [CHANGE_STATE, PUT_STATE] {
-        // Jobs that come with their states are new, most of them.
-        if (sql == CHANGE_STATE && with_jobs) || changed == states.len() as u64 {
-            continue;
+    // Jobs that come with their states are new, most of them; the others have a state already.
+    let changed = if with_jobs {
+        match states.len() >= FRESH_MIN {
+            true => write_fresh(connection, query_states(PUT_STATE_FRESH, states)).await?,
+            false => None,
         }
-        let done = sqlx::query(sql)
-            .bind(column(states, |state| i64::from(state.job.0)))
-            .bind(column(states, |state| state.watermark))
-            .bind(column(states, |state| state.paused_at))
-            .bind(column(states, |state| text::holes_text(&state.holes)))
-            .execute(&mut *connection)
-            .await?;
-        changed = done.rows_affected();
+    } else {
+        Some(query_states(CHANGE_STATE, states).execute(&mut *connection).await?.rows_affected())
+    };
+    if changed != Some(states.len() as u64) {
+        query_states(PUT_STATE, states).execute(&mut *connection).await?;
     }
     Ok(())
+}
+
+fn query_states(sql: &'static str, states: &[&JobState]) -> Query<'static, sqlx::Postgres, PgArguments> {
+    sqlx::query(sql)
+        .bind(column(states, |state| i64::from(state.job.0)))
+        .bind(column(states, |state| state.watermark))
+        .bind(column(states, |state| state.paused_at))
+        .bind(column(states, |state| text::holes_text(&state.holes)))
 }
 
 async fn write_runs(connection: &mut PgConnection, folded: &Folded<'_>) -> Result<Vec<RunId>, sqlx::Error> {
@@ -203,16 +253,11 @@ async fn write_promises(
     let plain = promised
         .iter()
         .all(|(promise, change)| change.is_none() && promise.params.is_empty() && promise.parent.is_none());
-    if plain && promised.len() >= FRESH_MIN {
-        let mut attempt = connection.begin().await?;
-        match query_promises(PROMISE_FRESH, promised).execute(&mut *attempt).await {
-            Ok(done) => {
-                attempt.commit().await?;
-                return Ok(done.rows_affected());
-            }
-            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => attempt.rollback().await?,
-            Err(error) => return Err(error),
-        }
+    if plain
+        && promised.len() >= FRESH_MIN
+        && let Some(inserted) = write_fresh(connection, query_promises(PROMISE_FRESH, promised)).await?
+    {
+        return Ok(inserted);
     }
     let done = query_promises(PROMISE, promised)
         .bind(column(promised, |(promise, _)| promise.parent.map(|(parent, _)| run_code(parent))))

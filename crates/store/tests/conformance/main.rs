@@ -56,6 +56,7 @@ suite! {
         open_runs_are_loaded,
         open_runs_are_found_after_every_restart,
         the_last_success_is_found,
+        large_batches_are_written_again,
         a_batch_of_100_000_is_one_batch,
         readers_see_whole_batches;
     history:

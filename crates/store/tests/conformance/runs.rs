@@ -271,6 +271,26 @@ pub(crate) async fn the_last_success_is_found(fixture: &Fixture) {
     assert_eq!(store.last_successes(&all).await.unwrap(), [(JobId(0), 20), (JobId(3), 5)]);
 }
 
+pub(crate) async fn large_batches_are_written_again(fixture: &Fixture) {
+    // Large batches take other ways than small ones: all new, all known, half and half.
+    let store = &fixture.store;
+    let rows =
+        |from: u64| -> Vec<Promise> { (from..from + 200).map(|raw| promise(raw, raw as u32, 7)).collect() };
+    for jobs in [jobs(200), jobs(200), jobs(400)] {
+        store.commit(&jobs).await.unwrap();
+        let loaded = store.load().await.unwrap();
+        assert_eq!(loaded.jobs.len(), jobs.jobs.len());
+        assert!(loaded.jobs.iter().zip(&jobs.jobs).all(|(found, put)| found.put == *put));
+    }
+    for from in [1, 1, 101] {
+        assert_eq!(store.commit(&promised(rows(from))).await.unwrap().refused, []);
+    }
+    let mut taken = rows(301);
+    taken[150] = promise(999, 300, 7);
+    assert_eq!(store.commit(&promised(taken)).await.unwrap().refused, [run(999)]);
+    assert_eq!(store.load().await.unwrap().open.len(), 300 + 199);
+}
+
 pub(crate) async fn a_batch_of_100_000_is_one_batch(fixture: &Fixture) {
     const ALL: u64 = 100_000;
     let store = &fixture.store;
