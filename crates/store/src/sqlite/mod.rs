@@ -12,10 +12,11 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
-use sqlx::{AssertSqlSafe, ConnectOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Transaction};
 
 use crate::StoreError;
 use crate::error::Failure;
@@ -106,6 +107,39 @@ impl Sqlite {
     pub(crate) async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;
+    }
+
+    async fn writer(&self) -> Result<Writer, sqlx::Error> {
+        Ok(Writer { connection: self.writer.acquire().await?, kept: false })
+    }
+}
+
+/// The writer's connection for one transaction. Unless it is kept, it is closed: on a full disk or an I/O error SQLite
+/// ends the transaction by itself, while the driver goes on to count it as open and refuses every later one.
+struct Writer {
+    connection: PoolConnection<sqlx::Sqlite>,
+    kept: bool,
+}
+
+impl Writer {
+    async fn begin_with(
+        &mut self,
+        statement: &'static str,
+    ) -> Result<Transaction<'_, sqlx::Sqlite>, sqlx::Error> {
+        self.connection.begin_with(statement).await
+    }
+
+    /// The transaction ended well.
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.connection.close_on_drop();
+        }
     }
 }
 

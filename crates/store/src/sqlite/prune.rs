@@ -30,7 +30,8 @@ impl Forget for Sqlite {
 
 impl Sqlite {
     async fn delete(&self, expired: &Expired) -> Result<Vec<RunId>, sqlx::Error> {
-        let mut transaction = self.writer.begin_with("begin immediate").await?;
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("begin immediate").await?;
         let mut gone = Vec::new();
         if !expired.runs.is_empty() {
             let list = numbers_text(expired.runs.iter().copied());
@@ -48,6 +49,7 @@ impl Sqlite {
             .execute(&mut *transaction)
             .await?;
         transaction.commit().await?;
+        writer.keep();
         Ok(run_ids(gone))
     }
 }

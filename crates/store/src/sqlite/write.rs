@@ -75,8 +75,9 @@ impl Sqlite {
     }
 
     async fn write(&self, batch: &Batch, folded: &Folded<'_>) -> Result<Committed, sqlx::Error> {
+        let mut writer = self.writer().await?;
         // Immediate: the write lock is taken here or not at all, never halfway.
-        let mut transaction = self.writer.begin_with("begin immediate").await?;
+        let mut transaction = writer.begin_with("begin immediate").await?;
         let connection = &mut *transaction;
         write_jobs(connection, batch, folded).await?;
         STATE
@@ -99,6 +100,7 @@ impl Sqlite {
         })
         .await?;
         transaction.commit().await?;
+        writer.keep();
         Ok(Committed { refused })
     }
 }
