@@ -62,6 +62,7 @@ impl Engine {
     pub fn restore(&mut self, restored: Restored, now: Now) {
         self.ids = RunIds::new(self.options.server, restored.last_id);
         self.catalog.reserve(restored.jobs.len());
+        self.planner.reserve(restored.jobs.len());
         for restored in restored.jobs {
             self.restore_job(restored, now);
         }

@@ -137,6 +137,12 @@ pub struct Build {
 }
 
 impl Planner {
+    /// Makes room for so many jobs at once, exactly: a million marks should not cost two million.
+    pub fn reserve(&mut self, count: usize) {
+        self.watermarks.reserve_exact(count);
+        self.modes.reserve_exact(count);
+    }
+
     /// Takes up a job read back from the store, with what was recorded of it. Without a watermark, or with one that
     /// cannot be true, there is nothing to catch up.
     pub fn restore(&mut self, schedules: &[ScheduleEntry], state: &JobState, now: Millis) {

@@ -29,6 +29,7 @@ mod code;
 mod error;
 mod fold;
 mod memory;
+mod packed;
 mod postgres;
 mod prune;
 mod query;

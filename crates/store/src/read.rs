@@ -12,7 +12,7 @@ use crate::query::{
     Counts, JobQuery, JobRecord, JobView, LastRun, Loaded, RunQuery, RunView, SkipQuery, SkipView, bounded,
 };
 use crate::source::{Dialect, Fields, Question, Source};
-use crate::{StoreError, text};
+use crate::{StoreError, packed, text};
 
 const JOB_COLUMNS: &str = "j.job, j.name, j.revision, j.history_kind, j.history_amount, j.removed_at, j.source, \
      j.source_mark, j.definition, s.watermark, s.paused_at, s.holes";
@@ -22,22 +22,15 @@ const RUN_COLUMNS: &str = "r.run, r.job, r.revision, r.due, r.trigger, r.promise
 /// Where the columns behind [`RUN_COLUMNS`] begin.
 const AFTER_RUN: usize = 16;
 
+/// Jobs in one packed answer: a few hundred kilobytes of text, and a thousandth of the hops.
+const PACKED_JOBS: i64 = 2_000;
+
 /// How many different texts a load remembers in order to share equal ones. Enough for the definitions a person
 /// writes; where every text differs, looking for more would cost time and memory for nothing.
 const SHARED_TEXTS_MAX: usize = 1 << 16;
 
 pub(crate) async fn load(source: &impl Source) -> Result<Loaded, StoreError> {
-    let mut loaded = Loaded::default();
-    let mut texts = Texts::default();
-    let sql =
-        format!("select {JOB_COLUMNS} from jobs j left join job_states s on s.job = j.job order by j.job");
-    let jobs = &mut loaded.jobs;
-    source
-        .each(Question::new("load", sql).about("jobs"), &mut |row| {
-            jobs.push(job_record(row, &mut texts)?);
-            Ok(())
-        })
-        .await?;
+    let mut loaded = Loaded { jobs: load_jobs(source).await?, ..Loaded::default() };
     let sql = format!("select {RUN_COLUMNS} from {} order by r.run", open_runs(source));
     let open = &mut loaded.open;
     source
@@ -55,6 +48,49 @@ pub(crate) async fn load(source: &impl Source) -> Result<Loaded, StoreError> {
         })
         .await?;
     Ok(loaded)
+}
+
+async fn load_jobs<S: Source>(source: &S) -> Result<Vec<JobRecord>, StoreError> {
+    let mut jobs = Vec::new();
+    let mut texts = Texts::default();
+    let rows = "jobs j left join job_states s on s.job = j.job";
+    if S::DIALECT == Dialect::Postgres {
+        let sql = format!("select {JOB_COLUMNS} from {rows} order by j.job");
+        let push = &mut |row: &dyn Fields| {
+            jobs.push(job_record(row, &mut texts)?);
+            Ok(())
+        };
+        source.each(Question::new("load", sql).about("jobs"), push).await?;
+        return Ok(jobs);
+    }
+    let mut size = None;
+    let sql = "select max(job), count(*) from jobs";
+    let note = &mut |row: &dyn Fields| {
+        size = row.maybe_int(0)?.zip(row.maybe_int(1)?);
+        Ok(())
+    };
+    source.each(Question::new("load", sql).about("jobs"), note).await?;
+    let Some((last, count)) = size else { return Ok(jobs) };
+    jobs.reserve_exact(usize::try_from(count).unwrap_or_default());
+    let mut first = 0;
+    while first <= last {
+        let sql = format!(
+            "select json_group_array(json_array({JOB_COLUMNS})) from \
+             (select * from jobs where job >= $1 and job < $2 order by job) j left join job_states s on s.job = j.job"
+        );
+        let question = Question::new("load", sql).about("jobs").int(first).int(first + PACKED_JOBS);
+        let unpack = &mut |row: &dyn Fields| {
+            for packed in packed::rows(row.text(0)?)? {
+                jobs.push(job_record(&packed, &mut texts)?);
+            }
+            Ok(())
+        };
+        source.each(question, unpack).await?;
+        first += PACKED_JOBS;
+    }
+    // The order inside of a packed answer is not promised by SQL.
+    jobs.sort_by_key(|record| record.put.job);
+    Ok(jobs)
 }
 
 pub(crate) async fn last_successes(
