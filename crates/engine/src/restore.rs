@@ -18,7 +18,7 @@ use crate::running::{LiveRun, Past};
 /// Everything the record knows, read at start.
 #[derive(Debug, Default)]
 pub struct Restored {
-    /// All jobs, removed ones included.
+    /// All jobs, removed ones included; those that [`Engine::restore_jobs`] took up need not be here again.
     pub jobs: Vec<RestoredJob>,
     /// Runs that were promised, waiting or running.
     pub runs: Vec<RestoredRun>,
@@ -58,14 +58,25 @@ pub struct RestoredRun {
 }
 
 impl Engine {
+    /// Makes room for so many jobs at once.
+    pub fn reserve(&mut self, jobs: usize) {
+        self.catalog.reserve(jobs);
+        self.planner.reserve(jobs);
+    }
+
+    /// Takes up some of the jobs, before [`Engine::restore`] takes up the rest of the record: a million of them need
+    /// not be in memory twice.
+    pub fn restore_jobs(&mut self, jobs: Vec<RestoredJob>, now: Now) {
+        for restored in jobs {
+            self.restore_job(restored, now);
+        }
+    }
+
     /// Takes up the record. Called once, before any event.
     pub fn restore(&mut self, restored: Restored, now: Now) {
         self.ids = RunIds::new(self.options.server, restored.last_id);
-        self.catalog.reserve(restored.jobs.len());
-        self.planner.reserve(restored.jobs.len());
-        for restored in restored.jobs {
-            self.restore_job(restored, now);
-        }
+        self.reserve(restored.jobs.len());
+        self.restore_jobs(restored.jobs, now);
         for (id, name, revision) in restored.unread {
             let (body, policy) = (Arc::new(Body::default()), Policy::DEFAULT);
             self.catalog.put(id, Entry { name, body, policy, revision, removed: true });

@@ -14,8 +14,7 @@ use crate::code::DAY_MS;
 use crate::error::Failure;
 use crate::fold::{Change, Folded};
 use crate::query::{
-    Committed, Counts, JobQuery, JobRecord, JobView, LastRun, Loaded, RunQuery, RunView, SkipQuery, SkipView,
-    bounded,
+    Committed, Counts, JobQuery, JobRecord, JobView, LastRun, RunQuery, RunView, SkipQuery, SkipView, bounded,
 };
 use crate::{StoreError, text};
 
@@ -86,21 +85,23 @@ impl Memory {
         Ok(Committed { refused })
     }
 
-    pub(crate) fn load(&self) -> Result<Loaded, StoreError> {
+    pub(crate) fn load_jobs(&self, first: JobId) -> Result<(Vec<JobRecord>, Option<JobId>), StoreError> {
         let record = self.record("load")?;
-        let jobs = record
-            .jobs
-            .values()
-            .map(|(put, removed_at)| JobRecord {
-                put: put.clone(),
-                removed_at: *removed_at,
-                state: record.state(put.job),
-            })
-            .collect();
+        let jobs = record.jobs.values().filter(|(put, _)| put.job >= first);
+        let job = |(put, removed_at): &(JobPut, Option<Millis>)| JobRecord {
+            put: put.clone(),
+            removed_at: *removed_at,
+            state: record.state(put.job),
+        };
+        Ok((jobs.map(job).collect(), None))
+    }
+
+    pub(crate) fn load_runs(&self) -> Result<(Vec<RunRecord>, Option<RunId>), StoreError> {
+        let record = self.record("load")?;
         let open = record.open.iter().filter_map(|run| record.runs.get(run).cloned()).collect();
         let last_run = record.runs.keys().next_back();
         let last_skip = record.skips.keys().next_back();
-        Ok(Loaded { jobs, open, last_id: last_run.max(last_skip).copied() })
+        Ok((open, last_run.max(last_skip).copied()))
     }
 
     pub(crate) fn last_successes(&self, jobs: &[JobId]) -> Result<Vec<(JobId, Millis)>, StoreError> {

@@ -9,7 +9,7 @@ use rustc_hash::FxHashSet;
 
 use crate::code::{self, STATUS_ENDED_FROM, STATUS_SUCCEEDED};
 use crate::query::{
-    Counts, JobQuery, JobRecord, JobView, LastRun, Loaded, RunQuery, RunView, SkipQuery, SkipView, bounded,
+    Counts, JobQuery, JobRecord, JobView, LastRun, RunQuery, RunView, SkipQuery, SkipView, bounded,
 };
 use crate::source::{Dialect, Fields, Question, Source};
 use crate::{StoreError, packed, text};
@@ -23,74 +23,76 @@ const RUN_COLUMNS: &str = "r.run, r.job, r.revision, r.due, r.trigger, r.promise
 const AFTER_RUN: usize = 16;
 
 /// Jobs in one packed answer: a few hundred kilobytes of text, and a thousandth of the hops.
-const PACKED_JOBS: i64 = 2_000;
+const JOBS_PACKED: i64 = 2_000;
+
+/// Job numbers in one slice of a load: what is held besides the jobs themselves stays small.
+const JOBS_SLICE: i64 = 20_000;
 
 /// How many different texts a load remembers in order to share equal ones. Enough for the definitions a person
 /// writes; where every text differs, looking for more would cost time and memory for nothing.
 const SHARED_TEXTS_MAX: usize = 1 << 16;
 
-pub(crate) async fn load(source: &impl Source) -> Result<Loaded, StoreError> {
-    let mut loaded = Loaded { jobs: load_jobs(source).await?, ..Loaded::default() };
-    let sql = format!("select {RUN_COLUMNS} from {} order by r.run", open_runs(source));
-    let open = &mut loaded.open;
-    source
-        .each(Question::new("load", sql).about("open runs"), &mut |row| {
-            open.push(run_record(row)?);
-            Ok(())
-        })
-        .await?;
-    let sql = "select max(run) from runs union all select max(id) from skips";
-    let last_id = &mut loaded.last_id;
-    source
-        .each(Question::new("load", sql).about("last id"), &mut |row| {
-            *last_id = (*last_id).max(row.maybe_int(0)?.map(code::run));
-            Ok(())
-        })
-        .await?;
-    Ok(loaded)
-}
-
-async fn load_jobs<S: Source>(source: &S) -> Result<Vec<JobRecord>, StoreError> {
+/// The jobs from this number on, a slice of them, and the number to go on with.
+pub(crate) async fn load_jobs<S: Source>(
+    source: &S,
+    first: JobId,
+) -> Result<(Vec<JobRecord>, Option<JobId>), StoreError> {
+    let (first, end) = (i64::from(first.0), i64::from(first.0) + JOBS_SLICE);
     let mut jobs = Vec::new();
     let mut texts = Texts::default();
-    let rows = "jobs j left join job_states s on s.job = j.job";
-    if S::DIALECT == Dialect::Postgres {
-        let sql = format!("select {JOB_COLUMNS} from {rows} order by j.job");
-        let push = &mut |row: &dyn Fields| {
-            jobs.push(job_record(row, &mut texts)?);
-            Ok(())
+    let mut from = first;
+    while from < end {
+        let part = "(select * from jobs where job >= $1 and job < $2 order by job) j \
+             left join job_states s on s.job = j.job";
+        // PostgreSQL streams rows; SQLite's are packed.
+        let (step, sql) = match S::DIALECT {
+            Dialect::Postgres => (JOBS_SLICE, format!("select {JOB_COLUMNS} from {part}")),
+            Dialect::Sqlite => {
+                (JOBS_PACKED, format!("select json_group_array(json_array({JOB_COLUMNS})) from {part}"))
+            }
         };
-        source.each(Question::new("load", sql).about("jobs"), push).await?;
-        return Ok(jobs);
-    }
-    let mut size = None;
-    let sql = "select max(job), count(*) from jobs";
-    let note = &mut |row: &dyn Fields| {
-        size = row.maybe_int(0)?.zip(row.maybe_int(1)?);
-        Ok(())
-    };
-    source.each(Question::new("load", sql).about("jobs"), note).await?;
-    let Some((last, count)) = size else { return Ok(jobs) };
-    jobs.reserve_exact(usize::try_from(count).unwrap_or_default());
-    let mut first = 0;
-    while first <= last {
-        let sql = format!(
-            "select json_group_array(json_array({JOB_COLUMNS})) from \
-             (select * from jobs where job >= $1 and job < $2 order by job) j left join job_states s on s.job = j.job"
-        );
-        let question = Question::new("load", sql).about("jobs").int(first).int(first + PACKED_JOBS);
-        let unpack = &mut |row: &dyn Fields| {
+        let question = Question::new("load", sql).about("jobs").int(from).int(from + step);
+        let push = &mut |row: &dyn Fields| {
+            if S::DIALECT == Dialect::Postgres {
+                jobs.push(job_record(row, &mut texts)?);
+                return Ok(());
+            }
             for packed in packed::rows(row.text(0)?)? {
                 jobs.push(job_record(&packed, &mut texts)?);
             }
             Ok(())
         };
-        source.each(question, unpack).await?;
-        first += PACKED_JOBS;
+        source.each(question, push).await?;
+        from += step;
     }
-    // The order inside of a packed answer is not promised by SQL.
+    // The order inside of a joined or packed answer is not promised by SQL.
     jobs.sort_by_key(|record| record.put.job);
-    Ok(jobs)
+    let mut next = None;
+    let question = Question::new("load", "select min(job) from jobs where job >= $1").about("jobs").int(end);
+    let note = &mut |row: &dyn Fields| {
+        next = row.maybe_int(0)?;
+        Ok(())
+    };
+    source.each(question, note).await?;
+    Ok((jobs, next.map(|job| JobId(job as u32))))
+}
+
+/// Runs that are open, and the highest id of runs and skips.
+pub(crate) async fn load_runs(source: &impl Source) -> Result<(Vec<RunRecord>, Option<RunId>), StoreError> {
+    let (mut open, mut last_id) = (Vec::new(), None);
+    let sql = format!("select {RUN_COLUMNS} from {} order by r.run", open_runs(source));
+    let push = &mut |row: &dyn Fields| {
+        open.push(run_record(row)?);
+        Ok(())
+    };
+    source.each(Question::new("load", sql).about("open runs"), push).await?;
+    let sql = "select max(run) from runs union all select max(id) from skips";
+    let note = &mut |row: &dyn Fields| {
+        last_id = last_id.max(row.maybe_int(0)?.map(code::run));
+        Ok(())
+    };
+    source.each(Question::new("load", sql).about("last id"), note).await?;
+    Ok((open, last_id))
 }
 
 pub(crate) async fn last_successes(

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
-use cadran_core::{Batch, JobId, JobName, Millis, RunId};
+use cadran_core::{Batch, JobId, JobName, Millis, RunId, RunRecord};
 
 use crate::memory::Memory;
 use crate::postgres::Postgres;
-use crate::query::{Committed, Counts, JobQuery, JobView, Loaded, RunQuery, RunView, SkipQuery, SkipView};
+use crate::query::{
+    Committed, Counts, JobQuery, JobRecord, JobView, Loaded, RunQuery, RunView, SkipQuery, SkipView,
+};
 use crate::sqlite::Sqlite;
 use crate::{StoreError, fold::Folded, prune, read};
 
@@ -65,9 +67,28 @@ impl Store {
         each!(self, memory => memory.commit(batch, &folded), database => database.commit(batch, &folded))
     }
 
-    /// Everything a start needs.
+    /// Everything a start needs, at once.
     pub async fn load(&self) -> Result<Loaded, StoreError> {
-        each!(self, memory => memory.load(), database => read::load(&**database))
+        let mut jobs = Vec::new();
+        let mut from = Some(JobId(0));
+        while let Some(first) = from {
+            let (mut slice, next) = self.load_jobs(first).await?;
+            jobs.append(&mut slice);
+            from = next;
+        }
+        let (open, last_id) = self.load_runs().await?;
+        Ok(Loaded { jobs, open, last_id })
+    }
+
+    /// A slice of the jobs, by number, from this one on, and where the next slice begins: a million jobs need not be
+    /// in memory twice.
+    pub async fn load_jobs(&self, first: JobId) -> Result<(Vec<JobRecord>, Option<JobId>), StoreError> {
+        each!(self, memory => memory.load_jobs(first), database => read::load_jobs(&**database, first))
+    }
+
+    /// The runs that are promised, waiting or running, by id, and the highest id among runs and skips.
+    pub async fn load_runs(&self) -> Result<(Vec<RunRecord>, Option<RunId>), StoreError> {
+        each!(self, memory => memory.load_runs(), database => read::load_runs(&**database))
     }
 
     /// The due of the latest succeeded run of each of these jobs, for those that have one, by job.

@@ -125,10 +125,9 @@ impl World {
     /// Opens the record and starts the loop. Runs end `delay` after they start.
     pub(crate) async fn start(store: Store, delay: Duration) -> World {
         let (clock, line, seen) = (Clock::start(), Line::default(), Arc::new(Seen::default()));
-        let (restored, _) = revive::restore(&store, Vec::new()).await.expect("the record can be read");
         let limits = Limits { slots: usize::MAX, ..Limits::default() };
         let mut engine = Engine::new(Options { limits, ..Options::default() });
-        engine.restore(restored, clock.now());
+        revive::restore(&store, &mut engine, Vec::new(), clock.now()).await.expect("the record can be read");
         let executor = if delay.is_zero() {
             InProcess::new(clock::wall, line.sink())
         } else {

@@ -121,10 +121,9 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let limits = Limits { slots: args.slots, ..Limits::default() };
     let options = Options { limits, lookahead_ms: defaults::LOOKAHEAD_MS, ..Options::default() };
     let mut engine = Engine::new(options);
-    let (restored, files) = revive::restore(&store, found).await?;
+    let files = revive::restore(&store, &mut engine, found, clock.now()).await?;
     let mut folder = Folder::new(&jobs, ReadOptions { default_zone: zone, ..ReadOptions::default() });
     folder.known(files);
-    engine.restore(restored, clock.now());
     // The files are read before the first tick: what was edited or deleted while the server was away counts.
     let problems = Problems::default();
     let scan = folder.scan(clock::wall());

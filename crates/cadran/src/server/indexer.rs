@@ -19,8 +19,9 @@ pub(super) fn start(inbox: Arc<Inbox<Mail>>) -> std::io::Result<Sender<Build>> {
 }
 
 fn serve(orders: &Receiver<Build>, inbox: &Inbox<Mail>) {
-    let mut buffers = Buffers::default();
     while let Ok(order) = orders.recv() {
+        // A build comes once in a while; room for a million schedules is not worth keeping until the next.
+        let mut buffers = Buffers::default();
         let fresh = order.last.window().is_empty();
         let index = if fresh {
             build(&order.fleet, order.window, &mut buffers)

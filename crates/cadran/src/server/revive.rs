@@ -1,12 +1,12 @@
 //! From rows back to jobs and runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use cadran_core::{Found, Job, JobId, JobName, Refusal, RunId};
-use cadran_engine::{Event, Restored, RestoredJob, RestoredRun, Token};
+use cadran_core::{Found, Job, JobId, JobName, Now, Refusal, RunId};
+use cadran_engine::{Engine, Event, Restored, RestoredJob, RestoredRun, Token};
 use cadran_spec::Decoder;
-use cadran_store::{Loaded, Store, StoreError};
+use cadran_store::{Store, StoreError};
 use tokio::runtime::Handle;
 
 use super::Line;
@@ -15,43 +15,49 @@ use super::turn::{Mail, Recall};
 /// A job file as it was when it was last read: its path, its mark, and the job it held.
 pub type KnownFile = (Arc<str>, Arc<str>, JobName);
 
-/// Reads the whole record for the engine. A definition that cannot be read is left out and said: one bad row does not
-/// keep a server from starting.
-pub async fn restore(store: &Store, found: Vec<Found>) -> Result<(Restored, Vec<KnownFile>), StoreError> {
-    let Loaded { jobs, open, last_id } = store.load().await?;
+/// Reads the record into a fresh engine, job by job in slices. A definition that cannot be read is left out and said:
+/// one bad row does not keep a server from starting.
+pub async fn restore(
+    store: &Store,
+    engine: &mut Engine,
+    found: Vec<Found>,
+    now: Now,
+) -> Result<Vec<KnownFile>, StoreError> {
+    let (open, last_id) = store.load_runs().await?;
+    let wanted: HashSet<JobId> = open.iter().map(|record| record.promise.job).collect();
+    let mut restored = Restored { found, last_id, ..Restored::default() };
     let mut decoder = Decoder::default();
     let mut current: HashMap<JobId, (JobName, u32)> = HashMap::new();
-    let wanted: std::collections::HashSet<JobId> = open.iter().map(|record| record.promise.job).collect();
-    let mut restored = Restored { found, last_id, ..Restored::default() };
-    restored.jobs.reserve_exact(jobs.len());
-    let mut successes_of = Vec::new();
-    let mut files = Vec::new();
-    for record in jobs {
-        if record.removed_at.is_none() && !record.put.source.is_empty() {
-            files.push((record.put.source, record.put.source_mark, record.put.name.clone()));
-        }
-        let (id, name, revision) = (record.put.job, record.put.name, record.put.revision);
-        if wanted.contains(&id) {
-            current.insert(id, (name.clone(), revision));
-        }
-        match decoder.decode(name.clone(), &record.put.definition) {
-            Ok(job) => {
-                if job.policy.skip_if_successful {
-                    successes_of.push(id);
+    let (mut successes_of, mut files) = (Vec::new(), Vec::new());
+    engine.reserve(store.counts().await?.jobs as usize);
+    let mut from = Some(JobId(0));
+    while let Some(first) = from {
+        let (records, next) = store.load_jobs(first).await?;
+        let mut jobs = Vec::with_capacity(records.len());
+        for record in records {
+            let (id, name, revision) = (record.put.job, record.put.name, record.put.revision);
+            if record.removed_at.is_none() && !record.put.source.is_empty() {
+                files.push((record.put.source, record.put.source_mark, name.clone()));
+            }
+            if wanted.contains(&id) {
+                current.insert(id, (name.clone(), revision));
+            }
+            match decoder.decode(name.clone(), &record.put.definition) {
+                Ok(job) => {
+                    if job.policy.skip_if_successful {
+                        successes_of.push(id);
+                    }
+                    let removed_at = record.removed_at;
+                    jobs.push(RestoredJob { id, job, revision, removed_at, state: record.state });
                 }
-                restored.jobs.push(RestoredJob {
-                    id,
-                    job,
-                    revision,
-                    removed_at: record.removed_at,
-                    state: record.state,
-                });
-            }
-            Err(error) => {
-                tracing::error!(job = %name, %error, "the stored definition cannot be read");
-                restored.unread.push((id, name, revision));
+                Err(error) => {
+                    tracing::error!(job = %name, %error, "the stored definition cannot be read");
+                    restored.unread.push((id, name, revision));
+                }
             }
         }
+        engine.restore_jobs(jobs, now);
+        from = next;
     }
     restored.successes = store.last_successes(&successes_of).await?;
     for record in open {
@@ -63,7 +69,8 @@ pub async fn restore(store: &Store, found: Vec<Found>) -> Result<(Restored, Vec<
         };
         restored.runs.push(RestoredRun { record, job });
     }
-    Ok((restored, files))
+    engine.restore(restored, now);
+    Ok(files)
 }
 
 async fn older(
