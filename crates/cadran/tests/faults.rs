@@ -149,7 +149,8 @@ impl Database {
         // Written through to the disk: a stop like a power cut must not cost what was acknowledged.
         command.arg(what).arg(dir).env_remove("CADRAN_TEST_POSTGRES").env("CADRAN_POSTGRES_FSYNC", "on");
         if let Ok(url) = fs::read_to_string(dir.join("url")) {
-            let port = url.rsplit(':').next().and_then(|rest| rest.split('/').next()).expect("a port").to_owned();
+            let port =
+                url.rsplit(':').next().and_then(|rest| rest.split('/').next()).expect("a port").to_owned();
             command.env("CADRAN_POSTGRES_PORT", port);
         }
         let output = command.output().expect("the script runs");
@@ -213,7 +214,8 @@ impl Disk {
     fn mount(path: PathBuf, size: &str) -> Option<Disk> {
         fs::create_dir(&path).expect("a directory");
         let options = format!("size={size},mode=700");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).output();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).output();
         match mounted {
             Ok(output) if output.status.success() => Some(Disk(path)),
             Ok(output) => {

@@ -36,7 +36,9 @@ mod suggest;
 mod tree;
 
 pub use diagnostic::{Code, Diagnostic, Severity};
-pub use folder::{Change, FILES_MAX, FileDiagnostics, Folder, Scan, WatchHandle, WatchOptions, watch};
+pub use folder::{
+    Change, FILES_MAX, FileDiagnostics, Folder, Scan, WatchHandle, WatchOptions, read_file, watch,
+};
 pub use read::{MAX_ACTIVE_STEPS_DEFAULT, Parsed, ReadOptions, Reader, read_job};
 pub use stored::{DecodeError, Decoder, ScheduleText, encode, stored_schedules};
 pub use tree::FILE_BYTES_MAX;

@@ -1,9 +1,11 @@
 //! Job files named on the command line.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use cadran_spec::{Change, Diagnostic, Folder, ReadOptions, Scan, Severity, read_job};
+use cadran_spec::{Change, Diagnostic, FILE_BYTES_MAX, Folder, ReadOptions, Scan, Severity, read_job};
 
 /// What is wrong with one file, and its text to point at.
 pub struct FileProblems {
@@ -29,6 +31,15 @@ impl FileProblems {
     }
 }
 
+/// The bytes of a file that was named: it may be a pipe, as in `cadran check <(make-job)`, and never takes more memory
+/// than a job file may.
+pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut text));
+    read.with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text)
+}
+
 /// Reads all job files below a folder, as the server does when it starts.
 pub fn read_folder(root: &Path, options: ReadOptions) -> anyhow::Result<(Scan, Vec<FileProblems>)> {
     if !root.is_dir() {
@@ -41,7 +52,7 @@ pub fn read_folder(root: &Path, options: ReadOptions) -> anyhow::Result<(Scan, V
         .iter()
         .map(|file| {
             let path = root.join(&*file.source);
-            let text = std::fs::read(&path).unwrap_or_default();
+            let text = cadran_spec::read_file(&path).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();
             FileProblems { file: path, diagnostics: file.diagnostics.to_vec(), text }
         })
@@ -62,7 +73,7 @@ pub fn check(
         });
         return Ok((good.collect(), problems));
     }
-    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = read(path)?;
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("job");
     let (good, diagnostics) = match read_job(&text, stem, options) {
         Ok(parsed) => (vec![(path.to_owned(), parsed.job.name.to_string())], parsed.warnings),

@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use cadran_core::{Millis, Schedule, ScheduleAction, Zone};
 use cadran_cron::Dialect;
 use cadran_spec::{ReadOptions, read_job};
@@ -105,7 +105,7 @@ fn parse(text: &str, zone: &Zone, dialect: &str) -> anyhow::Result<Schedule> {
 }
 
 fn of_file(path: &str, zone: &Zone) -> anyhow::Result<Vec<Schedule>> {
-    let text = std::fs::read(path).with_context(|| format!("cannot read {path}"))?;
+    let text = super::files::read(path.as_ref())?;
     let stem = Path::new(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or("job");
     let options = ReadOptions { default_zone: zone.clone(), ..ReadOptions::default() };
     let parsed = read_job(&text, stem, &options).map_err(|problems| {

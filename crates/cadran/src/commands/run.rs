@@ -73,7 +73,7 @@ impl Drop for Scratch {
 
 fn read(args: &Args) -> anyhow::Result<(Job, Arc<str>)> {
     let zone = Zone::get(&args.timezone).map_err(|error| anyhow::anyhow!("--timezone: {error}"))?;
-    let text = std::fs::read(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?;
+    let text = super::files::read(&args.file)?;
     let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("job");
     let options = ReadOptions { default_zone: zone, ..ReadOptions::default() };
     let parsed = read_job(&text, stem, &options).map_err(|problems| {

@@ -176,6 +176,11 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How often and how soon the lock on the data directory is tried again: two seconds in all, which is long for a
+/// process that is about to start its program, and short for a person who started a second server.
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
 /// The data directory, ours alone while this lives.
 struct Data {
     path: PathBuf,
@@ -189,13 +194,27 @@ impl Data {
         let name = path.join("lock");
         let file = File::options().create(true).append(true).open(&name);
         let file = file.with_context(|| format!("cannot open {}", name.display()))?;
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
-            anyhow::anyhow!(
+        let lock = Data::lock(file).with_context(|| {
+            format!(
                 "another server uses {}; stop it, or give this one a directory of its own with --data",
                 path.display()
             )
         })?;
         Ok(Data { path: path.to_owned(), _lock: lock })
+    }
+
+    /// A server that was killed while it started a process leaves a copy of its lock in it, for the moment until that
+    /// process has become the step's program: we wait that long.
+    fn lock(mut file: File) -> anyhow::Result<Flock<File>> {
+        for _ in 0..LOCK_TRIES {
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) => return Ok(lock),
+                Err((back, _)) => file = back,
+            }
+            #[allow(clippy::disallowed_methods)] // nobody tells when a lock is given back
+            std::thread::sleep(LOCK_PAUSE);
+        }
+        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error.into())
     }
 
     /// Lets commands on this machine find the server.
@@ -244,7 +263,7 @@ fn take_scan(scan: Scan, root: &Path, problems: &Problems) -> Vec<JobChange> {
 
 fn problem_views(file: &FileDiagnostics, root: &Path) -> Vec<FileProblem> {
     // Read again only to underline the place; a file that is gone by now is shown without it.
-    let text = fs::read(root.join(&*file.source)).unwrap_or_default();
+    let text = cadran_spec::read_file(&root.join(&*file.source)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let view = |diagnostic: &Diagnostic| FileProblem {
         file: file.source.to_string(),

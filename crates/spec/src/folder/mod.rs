@@ -5,7 +5,7 @@ mod walk;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -196,7 +196,7 @@ impl Folder {
             return;
         }
         let steady = !stat.is_recent(now, STEADY_MS);
-        let bytes = match read(&self.root.join(&**source)) {
+        let bytes = match read_file(&self.root.join(&**source)) {
             Ok(bytes) => bytes,
             // It was deleted since the walk; the next look sees that.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -292,7 +292,7 @@ impl Folder {
     /// Reads a file whose turn has come. If it is not good any more, it loses its claim and the next one is tried.
     fn read_again(&mut self, name: &JobName, source: &Arc<str>, look: &mut Look) {
         let path = self.root.join(&**source);
-        let fresh = read(&path).and_then(|bytes| Ok((Stat::of(&path.metadata()?), bytes)));
+        let fresh = read_file(&path).and_then(|bytes| Ok((Stat::of(&path.metadata()?), bytes)));
         let parsed = match fresh {
             Ok((stat, bytes)) => {
                 let mark = Mark { stat, hash: mark::hash(&bytes, self.zone()) };
@@ -358,7 +358,12 @@ struct Look {
 }
 
 /// The bytes of a file, one more than allowed at most: the reader refuses it then, with its own words.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+/// The bytes of a job file, at most one more than [`FILE_BYTES_MAX`]. Only of a regular file: a pipe would hold up
+/// whoever opens it, and a device may have no end.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
