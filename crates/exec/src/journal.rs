@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cadran_core::{Found, Millis, Outcome, RunId, StepNo};
 
@@ -54,6 +55,25 @@ impl Entry {
 /// The file is written anew when it is larger than this and four times as large as what it has to say.
 const COMPACT_BYTES_MIN: u64 = 4 << 20;
 
+/// How often and how soon a lock that is held is tried again: two seconds in all.
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// An executor that was killed while it started a process leaves a copy of its lock in it, for the moment until that
+/// process has become the step's program. We wait that long; from then on the sweep finds it.
+fn take_lock(file: &File, path: &Path) -> Result<(), ExecError> {
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(ExecError::file("lock", path)(error)),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        #[allow(clippy::disallowed_methods)] // nobody tells when a lock is given back
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    Err(ExecError::InUse(path.to_path_buf()))
+}
+
 impl Journal {
     pub(crate) fn open(path: &Path, lock: &Path) -> Result<Journal, ExecError> {
         if let Some(dir) = path.parent() {
@@ -65,11 +85,7 @@ impl Journal {
             .truncate(false)
             .open(lock)
             .map_err(ExecError::file("open the lock file", lock))?;
-        match lock_file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(ExecError::InUse(lock.to_path_buf())),
-            Err(TryLockError::Error(error)) => return Err(ExecError::file("lock", lock)(error)),
-        }
+        take_lock(&lock_file, lock)?;
         let text = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             other => other.map_err(ExecError::file("read the journal", path))?,
