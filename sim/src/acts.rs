@@ -29,12 +29,14 @@ impl<R: Record> World<'_, R> {
                 self.tell_jobs(vec![self.change(no)]);
             }
             Act::Remove(job) => {
+                self.forget_pause(job);
                 if self.files.remove(&job).is_some() {
                     self.tell_jobs(vec![JobChange::Remove { name: self.name(job) }]);
                 }
             }
             Act::Rename(from, no) => {
                 let mut changes = Vec::new();
+                self.forget_pause(from);
                 if self.files.remove(&from).is_some() {
                     changes.push(JobChange::Remove { name: self.name(from) });
                 }
@@ -81,13 +83,14 @@ impl<R: Record> World<'_, R> {
         self.calm();
         self.hands.hurry(self.now());
         self.run_to(self.mono + 10 * SEC)?;
-        // Attempts that vanished without a word are found by a restart.
-        self.crash(0);
-        self.run_to(self.mono + 2 * SEC)?;
         let jobs: Vec<u64> = self.files.keys().copied().collect();
         for job in jobs {
             self.command(Command::Resume { job: self.name(job) }, job);
         }
+        self.run_to(self.mono + 2 * MIN)?;
+        self.nothing_overdue()?;
+        // Attempts that vanished without a word are found by a restart.
+        self.crash(0);
         self.run_to(self.mono + 3 * MIN)?;
         let mut rounds = 0;
         while let Some(left) = self.unsettled() {
@@ -101,6 +104,19 @@ impl<R: Record> World<'_, R> {
         let now = self.now().wall;
         let planner = self.engine.planner();
         self.law.check(now, true, |job| planner.has_backlog(job) || planner.is_paused(job))
+    }
+
+    /// A server that is well starts what is due, or says why not; only runs behind another one wait.
+    fn nothing_overdue(&self) -> Result<(), Violation> {
+        let now = self.now().wall;
+        for (run, open) in self.law.open.iter().filter(|(_, open)| !open.started && open.due < now - MIN) {
+            if let Some(row) = self.record.run(*run).filter(|row| row.state.status == RunStatus::Promised)
+                && row.promise.promised_at < now - MIN
+            {
+                return broken("what is due starts", format!("{run} is still promised: {open:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// Why the world is not at rest yet.
@@ -123,7 +139,8 @@ impl<R: Record> World<'_, R> {
             }
         }
         let planner = self.engine.planner();
-        let backlog = self.law.jobs.iter().find(|(job, life)| life.removed_at.is_none() && planner.has_backlog(**job));
+        let backlog =
+            self.law.jobs.iter().find(|(job, life)| life.removed_at.is_none() && planner.has_backlog(**job));
         backlog.map(|(_, life)| format!("{} still replays its backlog", life.name))
     }
 
@@ -132,8 +149,7 @@ impl<R: Record> World<'_, R> {
         self.keep_answers = true;
         let mut left: Vec<u64> = self.files.keys().copied().collect();
         for round in 0..TRIES_MAX {
-            let asked: Vec<(u64, Option<Token>)> =
-                left.iter().map(|&job| (job, None)).collect::<Vec<_>>();
+            let asked: Vec<(u64, Option<Token>)> = left.iter().map(|&job| (job, None)).collect::<Vec<_>>();
             let mut waiting = Vec::new();
             for (job, _) in asked {
                 let token = self.trigger(job);

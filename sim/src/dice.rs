@@ -5,10 +5,6 @@
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
-        Dice(seed)
-    }
-
     /// Dice for one thing of its own, named by some numbers: what happens to it does not depend on what else happens,
     /// so that a script with an act less is otherwise the same.
     pub(crate) fn of(parts: &[u64]) -> Dice {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Body, Dst, Handler, Handlers, Job, JobName, Millis, Misfire, Overlap, Policy, Retry, Schedule, ScheduleAction,
-    ScheduleEntry, Step, StepNo, Zone,
+    Body, Dst, Handler, Handlers, Job, JobName, Millis, Misfire, Overlap, Policy, Retry, Schedule,
+    ScheduleAction, ScheduleEntry, Step, StepNo, Zone,
 };
 use cadran_cron::Dialect;
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cadran_core::{
-    Found, JobId, Millis, Now, Order, Outcome, Overlap, Report, ReportKind, RunId, Start, StepNo,
+    Found, JobId, Millis, Now, Order, Outcome, Overlap, Policy, Report, ReportKind, RunId, Start, StepNo,
 };
 use rustc_hash::FxHashMap;
 
@@ -36,7 +36,7 @@ pub(crate) struct Hands {
     journal: BTreeMap<Key, Attempt>,
     /// The highest attempt that was ever started of a step.
     ledger: FxHashMap<(RunId, StepNo), u32>,
-    live: BTreeMap<JobId, Vec<Key>>,
+    live: BTreeMap<JobId, Vec<(Key, Overlap)>>,
     /// When attempts end, by the monotonic clock.
     ends: BTreeSet<(Millis, Key)>,
     /// Whether the ledger forgets runs that are closed: nobody retries them.
@@ -53,12 +53,13 @@ impl Hands {
     pub(crate) fn take(
         &mut self,
         order: &Order,
-        overlap: Overlap,
+        policy: Policy,
+        first: bool,
         now: Now,
         reports: &mut Vec<Report>,
     ) -> Result<(), Violation> {
         match order {
-            Order::Start(start) => self.start(start, overlap, now, reports)?,
+            Order::Start(start) => self.start(start, policy, first, now, reports)?,
             Order::Stop { run, step, attempt } => {
                 let key = (*run, *step, *attempt);
                 if let Some(on) = self.journal.get_mut(&key).filter(|on| on.alive && !on.stop_asked) {
@@ -89,7 +90,8 @@ impl Hands {
     fn start(
         &mut self,
         start: &Start,
-        overlap: Overlap,
+        policy: Policy,
+        first: bool,
         now: Now,
         reports: &mut Vec<Report>,
     ) -> Result<(), Violation> {
@@ -104,21 +106,28 @@ impl Hands {
         }
         *last = start.attempt;
         let live = self.live.entry(job).or_default();
-        for &(run, step, attempt) in live.iter() {
+        for &((run, step, attempt), other) in live.iter() {
             if (run, step) == (start.run, start.step) {
                 return broken(
                     "no two live attempts of one step of a run",
                     format!("{run} {step:?}: attempt {} while {attempt} is on", start.attempt),
                 );
             }
-            if run != start.run && overlap != Overlap::Allow {
+            // A job that was edited to allow overlap may start runs beside one that goes on under its former rule, or
+            // whose order waits for its record.
+            let passed = other == Overlap::Allow && (policy.at_most_once || !first);
+            if run != start.run && policy.overlap != Overlap::Allow && !passed {
                 return broken(
                     "under overlap other than allow no two runs of a job are live",
-                    format!("job {job}: {} started while {run} is on, under {}", start.run, overlap.word()),
+                    format!(
+                        "job {job}: {} started while {run} is on, under {}",
+                        start.run,
+                        policy.overlap.word()
+                    ),
                 );
             }
         }
-        live.push(key);
+        live.push((key, policy.overlap));
         self.starts += 1;
         let mut dice = Dice::of(&[
             self.seed,
@@ -198,7 +207,7 @@ impl Hands {
     /// From here on nothing takes time.
     pub(crate) fn hurry(&mut self, now: Now) {
         self.quiet = true;
-        let live: Vec<Key> = self.live.values().flatten().copied().collect();
+        let live: Vec<Key> = self.live.values().flatten().map(|(key, _)| *key).collect();
         self.ends.extend(live.into_iter().map(|key| (now.mono, key)));
     }
 
@@ -221,10 +230,10 @@ impl Hands {
     }
 }
 
-fn over(on: &mut Attempt, live: &mut BTreeMap<JobId, Vec<Key>>, key: Key) {
+fn over(on: &mut Attempt, live: &mut BTreeMap<JobId, Vec<(Key, Overlap)>>, key: Key) {
     on.alive = false;
     if let Some(live) = live.get_mut(&on.job) {
-        live.retain(|other| *other != key);
+        live.retain(|(other, _)| *other != key);
     }
 }
 

@@ -8,8 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use cadran_core::{
-    Batch, Job, JobId, JobState, Millis, Misfire, Now, Overlap, RunId, RunStatus, RunUpdate, SkipReason, Start,
-    Trigger,
+    Batch, Job, JobId, JobState, Millis, Misfire, Now, Overlap, Policy, RunId, RunStatus, RunUpdate,
+    SkipReason, Start, Trigger,
 };
 use rustc_hash::FxHashMap;
 
@@ -124,6 +124,11 @@ impl Checker {
             if promise.trigger == Trigger::Manual {
                 self.by_hand(&run)?;
             }
+            if put.contains(&promise.job)
+                && let Some(life) = self.jobs.get_mut(&promise.job)
+            {
+                life.promised_by_edit(promise.due, promise.promised_at);
+            }
             if promise.trigger == Trigger::CatchUp
                 && let Some(life) = self.jobs.get_mut(&promise.job)
             {
@@ -197,7 +202,7 @@ impl Checker {
     }
 
     /// An executor is told to start an attempt. Returns the rule for other runs of the job.
-    pub(crate) fn start(&mut self, start: &Start, now: Now, settled: bool) -> Result<Overlap, Violation> {
+    pub(crate) fn start(&mut self, start: &Start, now: Now, settled: bool) -> Result<Policy, Violation> {
         let Some(run) = self.open.get_mut(&start.run) else {
             return broken(
                 "nothing starts before its promise is durable, or after its end is",
@@ -211,7 +216,11 @@ impl Checker {
             self.mark(&run);
             let current = self.jobs.get(&run.job).map(|life| self.definitions[life.definition].policy);
             let late = now.wall.saturating_sub(run.due);
-            let waits = policy.at_most_once || !matches!(policy.overlap, Overlap::Allow | Overlap::Skip);
+            // Those may wait, or stand behind one that waits since before an edit.
+            let waits = self.jobs.get(&run.job).into_iter().flat_map(|life| &life.revisions).any(|no| {
+                let policy = &self.definitions[*no].policy;
+                policy.at_most_once || !matches!(policy.overlap, Overlap::Allow | Overlap::Skip)
+            });
             if run.trigger == Trigger::Schedule
                 && !waits
                 && settled
@@ -237,7 +246,7 @@ impl Checker {
                 }
             }
         }
-        Ok(policy.overlap)
+        Ok(policy)
     }
 
     /// Compares every due that had to be recorded by now. At the end nothing may be open that is due.
@@ -253,11 +262,8 @@ impl Checker {
             *first = run.due.min(*first);
         }
         for (job, life) in &mut self.jobs {
-            let mut to = if last {
-                life.due_to(now, waits(*job))
-            } else {
-                life.watermark.unwrap_or(Millis::MIN)
-            };
+            let mut to =
+                if last { life.due_to(now, waits(*job)) } else { life.watermark.unwrap_or(Millis::MIN) };
             if let Some(first) = open_from.get(job) {
                 to = to.min(first - 1);
             }

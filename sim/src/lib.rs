@@ -28,6 +28,7 @@ mod fleet;
 mod hands;
 mod law;
 mod life;
+mod long;
 mod play;
 mod policy;
 mod record;
@@ -36,5 +37,6 @@ mod sweep;
 mod world;
 
 pub use law::Violation;
+pub use long::Long;
 pub use play::{Tally, play, shrink};
 pub use script::{Scale, Script};

@@ -50,6 +50,8 @@ pub(crate) struct Life {
     pub(crate) twice: bool,
     /// Where watermarks stood when the job was edited, and the schedules from there on.
     edits: Vec<(Millis, Arc<[ScheduleEntry]>)>,
+    /// Dues that an edit promised although the watermark had passed them.
+    fresh: Vec<Millis>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) skips: Vec<Skip>,
     /// Caught-up runs promised since the job was put.
@@ -107,10 +109,7 @@ impl Life {
         }
         match (self.watermark, state.watermark) {
             (Some(before), Some(now)) if now < before => {
-                return broken(
-                    "watermarks only rise",
-                    format!("{}: from {before} to {now}", self.name),
-                );
+                return broken("watermarks only rise", format!("{}: from {before} to {now}", self.name));
             }
             (_, None) if self.removed_at.is_none() => {
                 return broken("watermarks only rise", format!("{}: its watermark vanished", self.name));
@@ -134,7 +133,7 @@ impl Life {
             let before = self.watermark.unwrap_or(Millis::MIN);
             span.to = match self.removed_at {
                 Some(removed_at) if watermark != before => {
-                    self.twice |= watermark < before;
+                    self.twice |= watermark < removed_at.max(before);
                     removed_at.max(before)
                 }
                 _ => watermark,
@@ -171,10 +170,7 @@ impl Life {
 
     /// What is to be compared up to an instant: dues, marks, restarts, stretches; all sorted. What is given out is
     /// not kept.
-    pub(crate) fn take(
-        &mut self,
-        mut to: Millis,
-    ) -> (Vec<Millis>, Vec<Millis>, Vec<Millis>, Vec<Stretch>) {
+    pub(crate) fn take(&mut self, mut to: Millis) -> (Vec<Millis>, Vec<Millis>, Vec<Millis>, Vec<Stretch>) {
         // A stretch is compared whole.
         self.skips.sort_by_key(|skip| std::cmp::Reverse(skip.first_due));
         for skip in &self.skips {
@@ -218,12 +214,22 @@ impl Life {
         (dues, marks, spare, stretches)
     }
 
-    /// Whether a run for an instant that no span names is due all the same: an edit promises at once what only the new
-    /// schedule names within the pre-read window.
+    /// An edit promised a run at once: what only the new schedule names within the pre-read window, and the watermark
+    /// has passed already.
+    pub(crate) fn promised_by_edit(&mut self, due: Millis, at: Millis) {
+        let ahead = at < due && due <= at + PRE_READ_MS;
+        if let Some((watermark, schedules)) = self.edits.last()
+            && ahead
+            && due <= *watermark
+            && names(schedules, due, false)
+        {
+            self.fresh.push(due);
+        }
+    }
+
+    /// Whether a run for an instant that no span names was promised by an edit.
     pub(crate) fn is_fresh(&self, due: Millis) -> bool {
-        self.edits.iter().any(|(watermark, schedules)| {
-            due <= *watermark && *watermark - due <= PRE_READ_MS && names(schedules, due, false)
-        })
+        self.fresh.contains(&due)
     }
 
     /// Whether a due lies in a stretch that is recorded as paused.
@@ -244,6 +250,7 @@ impl Life {
         let len = self.edits.len();
         if len > keep {
             self.edits.drain(..len - keep);
+            self.fresh.drain(..self.fresh.len().saturating_sub(64));
         }
     }
 }

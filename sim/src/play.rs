@@ -27,6 +27,18 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// What came since an earlier reading.
+    pub fn since(&self, earlier: &Tally) -> Tally {
+        Tally {
+            dues: self.dues - earlier.dues,
+            runs: self.runs - earlier.runs,
+            skips: self.skips - earlier.skips,
+            starts: self.starts - earlier.starts,
+            turns: self.turns - earlier.turns,
+            simulated_ms: self.simulated_ms - earlier.simulated_ms,
+        }
+    }
+
     /// Adds another one.
     pub fn add(&mut self, other: &Tally) {
         self.dues += other.dues;
@@ -60,14 +72,7 @@ pub fn play(script: &Script) -> Result<Tally, Violation> {
         let end = world.began() + script.span_ms;
         world.run_to(end)?;
         world.settle()?;
-        Ok(Tally {
-            dues: world.law.dues,
-            runs: world.law.runs,
-            skips: world.law.skips,
-            starts: world.hands.starts,
-            turns: world.turns,
-            simulated_ms: world.mono - world.began(),
-        })
+        Ok(world.tally())
     }));
     played.unwrap_or_else(|_| {
         let detail = LAST_PANIC.with(|last| last.borrow().replace('\n', " "));
@@ -90,11 +95,11 @@ pub fn shrink(script: &Script, violation: Violation, tries: u32) -> (Script, Vio
             candidate.acts.drain(from..to);
             left -= 1;
             match play(&candidate) {
-                Err(violation) => {
+                Err(violation) if violation.law == best.1.law => {
                     best = (candidate, violation);
                     shorter = true;
                 }
-                Ok(_) => from += chunk,
+                _ => from += chunk,
             }
         }
         if chunk > 1 || !shorter {

@@ -1,7 +1,8 @@
 //! Misfire, catch-up and overlap: is what was decided what the job's policy says?
 
 use cadran_core::{
-    Batch, Job, Millis, Misfire, Overlap, Promise, RunStatus, RunUpdate, ScheduleAction, Skip, SkipReason, Trigger,
+    Batch, Job, Millis, Misfire, Overlap, Promise, RunStatus, RunUpdate, ScheduleAction, Skip, SkipReason,
+    Trigger,
 };
 
 use crate::law::{Checker, OpenRun, Violation, broken};
@@ -142,7 +143,10 @@ pub(crate) fn skip(checker: &Checker, skip: &Skip, batch: &Batch) -> Result<(), 
             }
             broken(
                 "the catch-up window ends where it says",
-                format!("{name}: {skip:?}, the next due is {following:?}, the window {}", policy.catchup_window_ms),
+                format!(
+                    "{name}: {skip:?}, the next due is {following:?}, the window {}",
+                    policy.catchup_window_ms
+                ),
             )
         }
         SkipReason::BacklogLimit if life.paused_at.is_empty() => {

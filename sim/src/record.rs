@@ -5,9 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use cadran_core::{
-    Batch, JobId, JobPut, JobState, Millis, RunId, RunRecord, RunStatus, RunUpdate,
-};
+use cadran_core::{Batch, JobId, JobPut, JobState, Millis, RunId, RunRecord, RunStatus, RunUpdate};
 use cadran_store::{JobRecord, Loaded, Store};
 
 /// Keeps what a crash leaves behind.

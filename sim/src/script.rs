@@ -71,7 +71,6 @@ pub struct Script {
     pub(crate) seed: u64,
     pub(crate) start: Millis,
     pub(crate) span_ms: Millis,
-    pub(crate) jobs: u64,
     pub(crate) definitions: Arc<[Job]>,
     /// When, from the start, and what.
     pub(crate) acts: Vec<(Millis, Act)>,
@@ -94,21 +93,16 @@ impl Script {
         for _ in 0..scale.acts {
             // Half of them close behind another: faults on top of faults find more.
             let at = match acts.last() {
-                Some((last, _)) if dice.percent(50) => last + dice.pick(&[0, 5, 700, 4 * SEC, 30 * SEC, 2 * MIN]),
+                Some((last, _)) if dice.percent(50) => {
+                    last + dice.pick(&[0, 5, 700, 4 * SEC, 30 * SEC, 2 * MIN])
+                }
                 _ => dice.between(0, scale.span_ms),
             };
             let act = act(&mut dice, scale.jobs, &zones, &mut definitions);
             acts.push((at.min(scale.span_ms), act));
         }
         acts.sort_by_key(|(at, _)| *at);
-        Script {
-            seed,
-            start,
-            span_ms: scale.span_ms,
-            jobs: scale.jobs,
-            definitions: definitions.into(),
-            acts,
-        }
+        Script { seed, start, span_ms: scale.span_ms, definitions: definitions.into(), acts }
     }
 
     /// How many acts it has.
@@ -140,7 +134,12 @@ impl Script {
                         .iter()
                         .map(|entry| {
                             let zone = entry.schedule.zone().name();
-                            format!("{:?} {:?} dst {} in {zone}", entry.action, entry.schedule.describe(), entry.schedule.dst().name())
+                            format!(
+                                "{:?} {:?} dst {} in {zone}",
+                                entry.action,
+                                entry.schedule.describe(),
+                                entry.schedule.dst().name()
+                            )
                         })
                         .collect();
                     let policy = &job.policy;

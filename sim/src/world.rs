@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use cadran_core::{
-    Batch, Command, JobId, Millis, Now, Order, Overlap, Reply, Report, RunId, RunStatus, SkipReason,
+    Batch, Command, Found, JobId, Millis, Now, Order, Policy, Reply, Report, RunId, RunStatus, SkipReason,
 };
 use cadran_engine::{Effects, Engine, Event, JobChange, Options, Restored, RestoredJob, RestoredRun, Token};
 use cadran_plan::index::{Buffers, Index, build};
@@ -13,11 +13,15 @@ use crate::dice::Dice;
 use crate::fleet::{self, MIN, SEC};
 use crate::hands::Hands;
 use crate::law::{Checker, Violation, broken};
+use crate::play::Tally;
 use crate::record::Record;
 use crate::script::Script;
 
 /// Turns at one and the same moment before the engine counts as waking for nothing.
 const SPINS_MAX: u32 = 1_000;
+
+/// How long a lazy loop sleeps: less than the pre-read window of five seconds, so that nothing is promised late.
+const LAZY_MS: Millis = 4_000;
 
 /// A batch on its way to the store and back.
 struct Sending {
@@ -62,6 +66,8 @@ pub(crate) struct World<'a, R> {
     sending: Option<Sending>,
     reports: BTreeMap<(Millis, u64), Report>,
     built: Option<(Millis, Arc<Index>)>,
+    /// What the executor's journal tells the next server.
+    found: Vec<Found>,
     mail: Vec<Event>,
     wake_at: Millis,
     next_act: usize,
@@ -75,8 +81,13 @@ pub(crate) struct World<'a, R> {
     pub(crate) newest: VecDeque<RunId>,
     /// Runs of each job that hold it, as far as one can see.
     busy: BTreeMap<JobId, BTreeSet<RunId>>,
+    /// Jobs whose pause was acknowledged.
     paused: BTreeSet<u64>,
+    /// The latest command to resume each job.
+    resumed: BTreeMap<u64, Token>,
     buffers: Buffers,
+    /// The loop sleeps for some seconds while nothing is in the air: still inside the pre-read window.
+    pub(crate) lazy: bool,
     pub(crate) turns: u64,
 }
 
@@ -106,6 +117,7 @@ impl<'a, R: Record> World<'a, R> {
             sending: None,
             reports: BTreeMap::new(),
             built: None,
+            found: Vec::new(),
             mail: Vec::new(),
             wake_at: mono,
             next_act: 0,
@@ -118,7 +130,9 @@ impl<'a, R: Record> World<'a, R> {
             newest: VecDeque::new(),
             busy: BTreeMap::new(),
             paused: BTreeSet::new(),
+            resumed: BTreeMap::new(),
             buffers: Buffers::default(),
+            lazy: false,
             turns: 0,
         };
         world.engine.restore(Restored::default(), world.now());
@@ -186,6 +200,7 @@ impl<'a, R: Record> World<'a, R> {
         self.store_slow = (0, 0);
         self.storm_until = 0;
         self.crash_after = None;
+        self.next_act = self.script.acts.len();
         let mono = self.mono;
         self.down_until = self.down_until.map(|at| at.min(mono));
         if let Some(sending) = &mut self.sending {
@@ -212,6 +227,8 @@ impl<'a, R: Record> World<'a, R> {
         // Most reports die with the server; a few come from so far away that they arrive at the next one.
         let mut dice = self.luck(1);
         self.reports.retain(|_, _| dice.percent(30));
+        // Its processes go with it, at once; what the journal says of them is asked for at the next start.
+        self.found = self.hands.die();
         self.down_until = Some(self.mono + down);
     }
 
@@ -237,6 +254,12 @@ impl<'a, R: Record> World<'a, R> {
     }
 
     // ---- what people do ----
+
+    /// A removed job is not paused any more, should it come back.
+    pub(crate) fn forget_pause(&mut self, job: u64) {
+        self.paused.remove(&job);
+        self.resumed.insert(job, Token(self.tokens));
+    }
 
     pub(crate) fn tell_jobs(&mut self, changes: Vec<JobChange>) {
         if self.is_up() {
@@ -264,6 +287,7 @@ impl<'a, R: Record> World<'a, R> {
             Command::Pause { .. } => Asked::Pause(job),
             Command::Resume { .. } => {
                 self.paused.remove(&job);
+                self.resumed.insert(job, token);
                 Asked::Other
             }
             _ => Asked::Other,
@@ -340,7 +364,7 @@ impl<'a, R: Record> World<'a, R> {
             told = true;
             self.engine.handle(Event::Reports(vec![report]), self.now());
             self.carry_out()?;
-            if self.dies() {
+            if !self.is_up() || self.dies() {
                 return Ok(());
             }
         }
@@ -380,7 +404,8 @@ impl<'a, R: Record> World<'a, R> {
         let wall = wake.wall.map(|at| at.saturating_sub(now.wall));
         let mono = wake.mono.map(|at| at - now.mono);
         let rest = wall.into_iter().chain(mono).min().unwrap_or(Millis::MAX / 4);
-        self.wake_at = self.mono + rest.max(0);
+        let lazy = if self.lazy && self.engine.live() == 0 { LAZY_MS } else { 0 };
+        self.wake_at = self.mono + rest.max(lazy);
     }
 
     fn next_moment(&self) -> Millis {
@@ -441,9 +466,8 @@ impl<'a, R: Record> World<'a, R> {
         for batch in &batches {
             group.append(batch.clone());
         }
-        let written = |record: &mut R| {
-            record.commit(&group).or_else(|why| broken("the store takes every batch", why))
-        };
+        let written =
+            |record: &mut R| record.commit(&group).or_else(|why| broken("the store takes every batch", why));
         let refused = written(&mut self.record)?;
         if self.luck(4).percent(4) && written(&mut self.record)? != refused {
             // The answer was lost, and the same batch was given again.
@@ -508,14 +532,21 @@ impl<'a, R: Record> World<'a, R> {
                             return broken("acknowledged means on disk", format!("{run} was acknowledged"));
                         }
                     }
-                    (Ok(Reply::Done), Some(Asked::Pause(job))) => drop(self.paused.insert(job)),
+                    (Ok(Reply::Done), Some(Asked::Pause(job)))
+                        if self.resumed.get(&job).is_none_or(|resumed| *resumed < token) =>
+                    {
+                        self.paused.insert(job);
+                    }
                     _ => {}
                 }
                 if self.keep_answers {
-                    self.answers.insert(token, match reply {
-                        Ok(Reply::Run(run)) => Some(run),
-                        _ => None,
-                    });
+                    self.answers.insert(
+                        token,
+                        match reply {
+                            Ok(Reply::Run(run)) => Some(run),
+                            _ => None,
+                        },
+                    );
                 }
             }
             if recalls.is_empty() {
@@ -538,10 +569,10 @@ impl<'a, R: Record> World<'a, R> {
     }
 
     fn deliver(&mut self, order: &Order) -> Result<(), Violation> {
-        let mut overlap = Overlap::Allow;
+        let (mut policy, mut first) = (Policy::DEFAULT, false);
         if let Order::Start(start) = order {
-            let policy = self.law.open.get(&start.run).map(|run| self.law.job_of(run).policy);
-            if policy.is_some_and(|policy| policy.at_most_once) {
+            let promised = self.law.open.get(&start.run).map(|run| self.law.job_of(run).policy);
+            if promised.is_some_and(|policy| policy.at_most_once) {
                 let row = self.record.run(start.run).and_then(|row| row.state.steps).unwrap_or_default();
                 let name = start.context.body.step(start.step).map_or("", |step| &step.name);
                 let recorded = row.iter().find(|step| {
@@ -567,11 +598,12 @@ impl<'a, R: Record> World<'a, R> {
                 );
             }
             let settled = self.engine.active_and_waiting().0 < 900;
-            overlap = self.law.start(start, self.now(), settled)?;
+            first = known.is_some_and(|run| !run.started);
+            policy = self.law.start(start, self.now(), settled)?;
             self.busy.entry(start.context.job).or_default().insert(start.run);
         }
         let mut reports = Vec::new();
-        self.hands.take(order, overlap, self.now(), &mut reports)?;
+        self.hands.take(order, policy, first, self.now(), &mut reports)?;
         self.send_reports(reports);
         Ok(())
     }
@@ -641,7 +673,7 @@ impl<'a, R: Record> World<'a, R> {
     fn restart(&mut self) -> Result<(), Violation> {
         self.down_until = None;
         let now = self.now();
-        let found = self.hands.die();
+        let found = std::mem::take(&mut self.found);
         let loaded = self.record.load();
         let mut restored = Restored { found, last_id: loaded.last_id, ..Restored::default() };
         let mut current: BTreeMap<JobId, u32> = BTreeMap::new();
@@ -663,7 +695,13 @@ impl<'a, R: Record> World<'a, R> {
                 }
             }
             let (id, revision) = (row.put.job, row.put.revision);
-            restored.jobs.push(RestoredJob { id, job, revision, removed_at: row.removed_at, state: row.state });
+            restored.jobs.push(RestoredJob {
+                id,
+                job,
+                revision,
+                removed_at: row.removed_at,
+                state: row.state,
+            });
         }
         restored.successes = self.record.successes(&successes_of);
         for record in loaded.open {
@@ -687,6 +725,18 @@ impl<'a, R: Record> World<'a, R> {
         }
         self.wake_at = self.mono;
         Ok(())
+    }
+
+    /// What was done so far.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally {
+            dues: self.law.dues,
+            runs: self.law.runs,
+            skips: self.law.skips,
+            starts: self.hands.starts,
+            turns: self.turns,
+            simulated_ms: self.mono - self.began(),
+        }
     }
 
     /// The name of a job as a command wants it.

@@ -1,1 +1,40 @@
-//! Later.
+//! Every bug that was planted on purpose is found, or the checker itself is broken.
+
+use cadran_core::planted::{self, Bug};
+use cadran_sim::{Scale, Script, play};
+
+/// Within so many seeds.
+const SEEDS_MAX: u64 = 1_000;
+
+#[test]
+fn every_planted_bug_is_found() {
+    let mut found: Vec<u64> = Vec::new();
+    let mut missed = Vec::new();
+    for &(bug, name) in Bug::ALL {
+        planted::plant(Some(bug));
+        let first = (1..=SEEDS_MAX).find_map(|seed| {
+            let violation = play(&Script::new(seed, Scale::SMALL)).err()?;
+            Some((seed, violation))
+        });
+        planted::plant(None);
+        match first {
+            Some((seed, violation)) => {
+                println!("{name}: seed {seed}: {}", violation.law);
+                found.push(seed);
+            }
+            None => missed.push(name),
+        }
+    }
+    found.sort_unstable();
+    println!("{} of {} found, median seed {}", found.len(), Bug::ALL.len(), found[found.len() / 2]);
+    assert!(missed.is_empty(), "not found within {SEEDS_MAX} seeds: {missed:?}");
+}
+
+#[test]
+fn without_a_bug_the_same_seeds_are_clean() {
+    for seed in 1..=60 {
+        if let Err(violation) = play(&Script::new(seed, Scale::SMALL)) {
+            panic!("seed {seed}: {violation}");
+        }
+    }
+}

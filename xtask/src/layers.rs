@@ -46,6 +46,8 @@ const BELOW: &[(&str, &[&str])] = &[
     ("cadran-exec", &["core"]),
     // From the executor's side only the reader of its log files.
     ("cadran-http", &["core", "cron", "engine", "store", "spec", "exec"]),
+    // A tool beside the product: it drives what decides, and the store in memory.
+    ("cadran-sim", &["core", "cron", "plan", "engine", "store"]),
 ];
 
 /// Pure crates are built with what the list allows.

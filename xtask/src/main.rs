@@ -4,16 +4,20 @@
 //! seconds, because it is built first: no dependency but a JSON reader for `cargo metadata`.
 #![forbid(unsafe_code)]
 
+mod bad_input;
 mod bench;
 mod check;
 mod database;
 mod files;
+mod fuzz;
 mod guard;
+mod kills;
 mod layers;
 mod licences;
 mod packages;
 mod program;
 mod readme;
+mod sim;
 mod test;
 mod texts;
 
@@ -29,6 +33,11 @@ Usage: cargo xtask COMMAND
   check                         Repository checks: layers, licences, paths, files
   readme                        Run the README's command blocks that are marked for it
   bench [NAME…] [--quick]       Benchmarks of the workspace, all or those named (by benchmark or package)
+  kills [--kills N] [--store sqlite|postgres] [--seed N]
+                                The server killed at random, a thousand times unless said otherwise
+  fuzz [TARGET…] [--seconds N]  The fuzz targets under libFuzzer, a minute each unless said otherwise
+  bad-input DIR                 Write the corpus of bad job files
+  sim [--seeds A..B] […]        The simulation: years of schedules with faults, held to the law; sim --help says more
 
 Exit codes: 0 all well, 1 something failed, 2 the command line was not understood.
 ";
@@ -54,6 +63,10 @@ fn main() -> ExitCode {
         Some("check") => no_more(rest).and_then(|()| check::run()),
         Some("readme") => no_more(rest).and_then(|()| readme::run()),
         Some("bench") => bench::run(rest),
+        Some("kills") => kills::run(rest),
+        Some("fuzz") => fuzz::run(rest),
+        Some("bad-input") => bad_input::run(rest),
+        Some("sim") => sim::run(rest),
         Some("help" | "--help" | "-h") | None => {
             print!("{HELP}");
             Ok(())

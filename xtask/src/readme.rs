@@ -80,8 +80,13 @@ fn blocks(readme: &str) -> Result<Vec<Block>, Vec<String>> {
 }
 
 fn play(block: &Block) -> Result<(), String> {
+    // A shell that is interrupted ends by the signal, however well its program took it: a plain command is run in the
+    // shell's place.
+    let plain = |c: char| c.is_ascii_alphanumeric() || " ./_=-".contains(c);
+    let alone = block.until.is_some() && block.script.trim().chars().all(plain);
+    let script = if alone { format!("exec {}", block.script.trim()) } else { block.script.clone() };
     let mut shell = Command::new("sh");
-    shell.args(["-e", "-c", &block.script]).env(INSIDE_README, "1").stdin(Stdio::null());
+    shell.args(["-e", "-c", &script]).env(INSIDE_README, "1").stdin(Stdio::null());
     // A group of its own, so that an interrupt reaches whatever the shell started, as from a terminal.
     shell.process_group(0).stdout(Stdio::piped());
     let mut child = shell.spawn().map_err(|error| format!("cannot start sh: {error}"))?;

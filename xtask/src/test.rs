@@ -14,6 +14,13 @@ const POSTGRES: &str = "CADRAN_TEST_POSTGRES";
 /// Tests that need PostgreSQL pass over themselves when this is set; without either variable they fail.
 const SKIP_POSTGRES: &str = "CADRAN_SKIP_POSTGRES";
 
+/// Tests of clock jumps find libfaketime by this variable, and pass over themselves when the other is set.
+const FAKETIME: &str = "CADRAN_TEST_FAKETIME";
+const SKIP_FAKETIME: &str = "CADRAN_SKIP_FAKETIME";
+
+/// Prints the library's path. It installs Debian's package when it is missing.
+const FAKETIME_SCRIPT: &str = "scripts/faketime.sh";
+
 /// `cargo xtask test`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
     let options = parse(arguments)?;
@@ -137,6 +144,7 @@ fn tests(options: &Options) -> Result<Played, String> {
     };
     // Built before the database starts: nothing is left running through minutes of compiling.
     program::run(&mut program("cargo test --locked --workspace --tests --no-run --quiet"))?;
+    provide_faketime(&mut command);
     let database = provide_database(options, &mut command)?;
     let tested = program::run(&mut command);
     let stopped = database.map_or(Ok(()), Database::stop);
@@ -156,6 +164,18 @@ fn provide_database(options: &Options, command: &mut Command) -> Result<Option<D
     let database = Database::start()?;
     command.env(POSTGRES, database.url()).env_remove(SKIP_POSTGRES);
     Ok(Some(database))
+}
+
+/// Without it the tests that need it fail and say why, unless they are left out on purpose.
+fn provide_faketime(command: &mut Command) {
+    if std::env::var_os(SKIP_FAKETIME).is_some() {
+        println!("{SKIP_FAKETIME}: tests of clock jumps are passed over");
+        return;
+    }
+    match program::read(&mut program(FAKETIME_SCRIPT)) {
+        Ok(path) => drop(command.env(FAKETIME, path.trim())),
+        Err(why) => println!("{why}. Go without tests of clock jumps: {SKIP_FAKETIME}=1"),
+    }
 }
 
 fn doc_tests() -> Result<Played, String> {

@@ -34,8 +34,8 @@ pub use cadran_cron::{Dst, Millis, Schedule, Zone};
 pub use command::{Command, Refusal, Reply};
 pub use id::{JobId, JobName, NameError, RunId, RunIdError, RunIds};
 pub use job::{
-    Body, ContinueOn, FootprintSpec, Handler, Handlers, History, Job, Param, Precondition, Retry, ScheduleAction,
-    ScheduleEntry, Step, StepNo, Work,
+    Body, ContinueOn, FootprintSpec, Handler, Handlers, History, Job, Param, Precondition, Retry,
+    ScheduleAction, ScheduleEntry, Step, StepNo, Work,
 };
 pub use order::{Found, Order, Outcome, Report, ReportKind, RunContext, Start};
 pub use policy::{Misfire, Overlap, Policy};

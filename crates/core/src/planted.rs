@@ -6,7 +6,7 @@
 /// A mistake that can be switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bug {
-    /// A tick raises watermarks to its horizon, not to the dues it promised.
+    /// The next due is written as if it were planned, ahead of its promise.
     WatermarkEarly,
     /// A run enters the ring before its promise is durable.
     FireBeforeCommit,
@@ -26,9 +26,9 @@ pub enum Bug {
     LiveDueDroppedInBacklog,
     /// The edit of a job forgets its runs that wait.
     WaiterLostOnEdit,
-    /// A pause is counted at an edit and again, from its beginning, at its end.
+    /// Dues that were promised ahead of a pause are counted as paused too.
     PauseCountedTwice,
-    /// The border of the catch-up window counts as inside.
+    /// The first due inside the catch-up window counts as outside.
     WindowOffByOne,
     /// Runs in the ring are lost when the clock steps back.
     RingLostOnStepBack,
@@ -40,8 +40,8 @@ pub enum Bug {
     BacklogSurvivesRemoval,
     /// A fixed time runs in both passes of a fold.
     FoldTwice,
-    /// A backlog keeps its oldest dues instead of its newest.
-    BacklogKeepsOldest,
+    /// A backlog has no bound.
+    BacklogUnbounded,
     /// A caught-up run does not see that its job is active.
     OverlapIgnoredByCatchUp,
     /// An order of a job that runs at most once leaves before its start is on record.
@@ -68,7 +68,7 @@ impl Bug {
         (Bug::HolesLostOnRestart, "holes-lost-on-restart"),
         (Bug::BacklogSurvivesRemoval, "backlog-survives-removal"),
         (Bug::FoldTwice, "fold-twice"),
-        (Bug::BacklogKeepsOldest, "backlog-keeps-oldest"),
+        (Bug::BacklogUnbounded, "backlog-unbounded"),
         (Bug::OverlapIgnoredByCatchUp, "overlap-ignored-by-catch-up"),
         (Bug::OrderBeforeRecord, "order-before-record"),
     ];

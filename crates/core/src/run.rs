@@ -124,7 +124,9 @@ impl SkipReason {
             SkipReason::Overlap => "the job was still active, and overlap is skip",
             SkipReason::WaitRoomFull => "too many runs were waiting already",
             SkipReason::Removed => "the job was removed before the run started",
-            SkipReason::AlreadySuccessful => "the job already succeeded since its previous due (skip_if_successful)",
+            SkipReason::AlreadySuccessful => {
+                "the job already succeeded since its previous due (skip_if_successful)"
+            }
             SkipReason::Precondition => "a precondition was not met",
         }
     }

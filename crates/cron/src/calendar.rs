@@ -3,6 +3,7 @@
 //! Everything here counts *local seconds*: seconds since 1970-01-01T00:00 on the wall clock of a zone this
 //! module has never heard of.
 
+use crate::Dst;
 use crate::civil::{DAY_LAST, DAY_SECS, Month, YEAR_MAX, YEAR_MIN};
 
 /// A compiled cron expression, without a zone: sets of seconds, minutes, hours and days as bits.
@@ -37,6 +38,8 @@ pub struct Calendar {
     /// Sunday is bit 0.
     pub(crate) weekdays: u8,
     pub(crate) flags: u8,
+    /// How readings in gaps and folds are treated, as asked for by the schedule it belongs to.
+    pub(crate) dst: Dst,
 }
 
 /// Both day fields are restricted, and one of them is enough.

@@ -1,5 +1,6 @@
 //! Text to calendar: fields, elements and their errors.
 
+use crate::Dst;
 use crate::calendar::{
     ALL_60, ALL_DAYS, ALL_HOURS, ALL_MONTHS, ALL_WEEKDAYS, Calendar, EITHER, FIXED_TIME, LITERAL,
 };
@@ -177,6 +178,7 @@ fn build(parts: &[Part<'_>], rules: &Rules) -> Result<Calendar, Error> {
         months: ALL_MONTHS,
         weekdays: ALL_WEEKDAYS,
         flags: FIXED_TIME,
+        dst: Dst::Auto,
     };
     let (mut days_any, mut weekdays_any) = (true, true);
     let mut questions = [false; 2];

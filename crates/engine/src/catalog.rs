@@ -1,7 +1,8 @@
 //! The jobs the engine knows, by number and by name.
 
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use cadran_core::{Body, JobId, JobName, Policy};
 use cadran_plan::Policies;
@@ -10,7 +11,7 @@ use hashbrown::HashTable;
 
 /// Every job that has a number, removed ones included: a name keeps its number for good.
 ///
-/// One entry is 48 bytes and the name; the table by name holds numbers only. Schedules live in the planner, bodies
+/// One entry is 32 bytes and the name; the table by name holds numbers only. Schedules live in the planner, bodies
 /// are shared.
 #[derive(Debug, Default)]
 pub struct Catalog {
@@ -18,15 +19,26 @@ pub struct Catalog {
     by_name: HashTable<u32>,
     /// Seeded, so that the order of names in memory repeats; the table is never walked.
     hasher: FixedState,
+    /// Shapes seen lately, to share them.
+    recent: VecDeque<Weak<Shape>>,
 }
+
+/// Shapes worth looking through for a like one: jobs that share a shape mostly come together.
+const RECENT_MAX: usize = 32;
 
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: JobName,
-    pub(crate) body: Arc<Body>,
-    pub(crate) policy: Policy,
+    pub(crate) shape: Arc<Shape>,
     pub(crate) revision: u32,
     pub(crate) removed: bool,
+}
+
+/// What jobs have in common that differ in name and schedule only.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub(crate) body: Arc<Body>,
+    pub(crate) policy: Policy,
 }
 
 impl Catalog {
@@ -71,6 +83,20 @@ impl Catalog {
         self.by_name.reserve(count, |&no| hash_of(entries, hasher, no));
     }
 
+    /// The shape with this body and policy, shared with jobs that have the same.
+    pub(crate) fn shape(&mut self, body: Arc<Body>, policy: Policy) -> Arc<Shape> {
+        let same = |shape: &Arc<Shape>| Arc::ptr_eq(&shape.body, &body) && shape.policy == policy;
+        if let Some(known) = self.recent.iter().rev().filter_map(Weak::upgrade).find(same) {
+            return known;
+        }
+        let shape = Arc::new(Shape { body, policy });
+        if self.recent.len() == RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Arc::downgrade(&shape));
+        shape
+    }
+
     /// The number that the next new name gets.
     pub(crate) fn next_id(&self) -> JobId {
         JobId(self.entries.len() as u32)
@@ -98,6 +124,6 @@ fn hash_of(entries: &[Option<Entry>], hasher: &FixedState, no: u32) -> u64 {
 
 impl Policies for Catalog {
     fn policy(&self, job: JobId) -> Policy {
-        self.get(job).map_or(Policy::DEFAULT, |entry| entry.policy)
+        self.get(job).map_or(Policy::DEFAULT, |entry| entry.shape.policy)
     }
 }

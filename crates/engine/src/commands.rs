@@ -79,7 +79,7 @@ impl Engine {
             )));
         }
         if let Some(entry) = self.catalog.get(job) {
-            check_params(name, &entry.body, &params)?;
+            check_params(name, &entry.shape.body, &params)?;
         }
         self.promise(job, now.wall, Trigger::Manual, params, parent, now)
             .ok_or_else(|| Refusal::NoSuchJob(name.clone()))
@@ -129,7 +129,8 @@ impl Engine {
             _ if self.runs.contains_key(&run) => Some("it is not over yet"),
             RunStatus::Succeeded => Some("it succeeded; trigger the job to run it again"),
             RunStatus::Skipped => Some("it was skipped; trigger the job to run it"),
-            status if !status.may_become(RunStatus::Running) => Some("it is not over yet"),
+            // Its end is on its way to the store, so that the row still tells of the time before.
+            status if !status.is_ended() => Some("it is not over yet"),
             _ => None,
         };
         if let Some(why) = refusal {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use cadran_core::planted::{self, Bug};
 use cadran_core::{
     JobId, Millis, Now, Order, Promise, Refusal, Reply, RunContext, RunId, RunIds, RunStatus, Skip,
     SkipReason, StepNo, Trigger,
@@ -240,6 +241,9 @@ impl Engine {
         self.fire(now);
         if self.next_tick.saturating_sub(now.wall) > TICK_MS {
             // The clock stepped back: ticks go on from where it stands.
+            if planted::on(Bug::RingLostOnStepBack) {
+                self.ring = Ring::default();
+            }
             self.next_tick = now.wall;
         }
         if self.next_tick <= now.wall && self.planning == 0 {
@@ -315,16 +319,23 @@ impl Engine {
         let context = Arc::new(RunContext {
             job,
             job_name: entry.name.clone(),
-            body: entry.body.clone(),
+            body: entry.shape.body.clone(),
             due,
             trigger,
             params,
             shard_index: 0,
             shard_total: 1,
         });
-        self.runs.insert(run, LiveRun::promised(context, entry.policy, parent.map_or(0, |(_, depth)| depth)));
+        self.runs.insert(
+            run,
+            LiveRun::promised(context, entry.shape.policy, parent.map_or(0, |(_, depth)| depth)),
+        );
         if trigger == Trigger::Manual {
             *self.by_hand.entry(job).or_default() += 1;
+        }
+        if planted::on(Bug::FireBeforeCommit) {
+            self.ring.push(due, Fire::Run(run));
+            return Some(run);
         }
         self.hold_run(run);
         Some(run)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use cadran_core::planted::{self, Bug};
 use cadran_core::{JobId, JobPut, JobRemoved, Millis, Now, RunId, RunStatus, SkipReason, Trigger};
 use cadran_plan::{Plan, PlannedSkip};
 
@@ -65,8 +66,16 @@ impl Engine {
         }
         let mut plan = Plan::default();
         match (known, removed) {
+            (Some(_), None) if planted::on(Bug::WaiterLostOnEdit) => {
+                self.planner.update(id, &job.schedules, &job.policy, now.wall, &mut plan);
+                let waiting: Vec<RunId> = self.place.waiting_of(id).collect();
+                waiting.into_iter().for_each(|run| drop(self.place.release(run)));
+            }
             (Some(_), None) => self.planner.update(id, &job.schedules, &job.policy, now.wall, &mut plan),
             (Some(_), Some(removed)) if self.revivable.remove(&(removed.until(), id)) => {
+                self.planner.revive(id, &job.schedules, now.wall);
+            }
+            (Some(_), Some(_)) if planted::on(Bug::BacklogSurvivesRemoval) => {
                 self.planner.revive(id, &job.schedules, now.wall);
             }
             _ => {
@@ -87,7 +96,8 @@ impl Engine {
             history: job.body.history,
         });
         self.out.batch.states.push(self.planner.state(id));
-        let entry = Entry { name: job.name, body: job.body, policy: job.policy, revision, removed: false };
+        let shape = self.catalog.shape(job.body, job.policy);
+        let entry = Entry { name: job.name, shape, revision, removed: false };
         self.catalog.put(id, entry);
         self.carry_out(plan, now);
     }
@@ -107,7 +117,9 @@ impl Engine {
         while let Some(&(until, job)) = self.revivable.first().filter(|(until, _)| *until < now.wall) {
             self.revivable.remove(&(until, job));
             plan.skips.extend(self.removed.get_mut(&job).and_then(|removed| removed.left.take()));
-            self.planner.forget(job);
+            if !planted::on(Bug::BacklogSurvivesRemoval) {
+                self.planner.forget(job);
+            }
             self.parked.remove(&job);
             plan.states.insert(job);
         }

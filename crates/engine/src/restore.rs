@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cadran_core::{
-    Body, Found, Job, JobId, JobName, JobState, Millis, Misfire, Now, Order, Outcome, Policy, RunContext,
-    RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus, Trigger,
+    Body, Found, Job, JobId, JobName, JobState, Millis, Misfire, Now, Order, Outcome, Overlap, Policy,
+    RunContext, RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus, Trigger,
 };
-use cadran_flow::Resume;
+use cadran_flow::{Next, Progress, Resume};
 use cadran_plan::catch_up::{self, Lateness};
 
 use crate::catalog::Entry;
@@ -78,8 +78,8 @@ impl Engine {
         self.reserve(restored.jobs.len());
         self.restore_jobs(restored.jobs, now);
         for (id, name, revision) in restored.unread {
-            let (body, policy) = (Arc::new(Body::default()), Policy::DEFAULT);
-            self.catalog.put(id, Entry { name, body, policy, revision, removed: true });
+            let shape = self.catalog.shape(Arc::new(Body::default()), Policy::DEFAULT);
+            self.catalog.put(id, Entry { name, shape, revision, removed: true });
             self.removed.insert(id, Removed { at: Millis::MIN, left: None });
         }
         self.successes.extend(restored.successes);
@@ -97,6 +97,7 @@ impl Engine {
         for restored in runs {
             self.restore_run(restored, &mut found, &mut late, now);
         }
+        self.end_replaced(now);
         // What the executor still keeps of runs that are over: the server went before it could say so.
         self.out.orders.extend(found.into_keys().map(|run| Order::Close { run }));
         for (job, runs) in late {
@@ -117,7 +118,8 @@ impl Engine {
             Some(at) => drop(self.removed.insert(id, Removed { at, left: None })),
         }
         let removed = removed_at.is_some();
-        self.catalog.put(id, Entry { name: job.name, body: job.body, policy: job.policy, revision, removed });
+        let shape = self.catalog.shape(job.body, job.policy);
+        self.catalog.put(id, Entry { name: job.name, shape, revision, removed });
     }
 
     /// Puts a run read back into the table, not yet into any queue. False when its job is unknown.
@@ -129,8 +131,8 @@ impl Engine {
         let (body, policy) = match job {
             Some(job) => (job.body, job.policy),
             // A body that could not be read has no steps.
-            None if entry.body.steps.is_empty() => return false,
-            None => (entry.body.clone(), entry.policy),
+            None if entry.shape.body.steps.is_empty() => return false,
+            None => (entry.shape.body.clone(), entry.shape.policy),
         };
         let context = Arc::new(RunContext {
             job: promise.job,
@@ -231,9 +233,46 @@ impl Engine {
         }
     }
 
+    /// A run whose place another one took was over, although the server went before it could record that. Where its
+    /// attempts do not tell how it ended it was stopped: runs of a job that never overlap do not come back together.
+    fn end_replaced(&mut self, now: Now) {
+        let begun = |run: &RunId| {
+            let live = self.runs.get(run)?;
+            let found = live.past.iter().flat_map(|past| &past.found).map(|attempt| attempt.started_at);
+            Some((live.context.job, live.policy.overlap, found.max().or(live.started_at), *run))
+        };
+        let begun: Vec<_> = self.to_start.iter().filter_map(begun).collect();
+        for &(job, _, at, run) in &begun {
+            let took = |&(of, overlap, later, other): &(JobId, Overlap, Option<Millis>, RunId)| {
+                of == job && overlap != Overlap::Allow && (later, other) > (at, run)
+            };
+            let Some(&(.., other)) = begun.iter().find(|begun| took(begun)) else { continue };
+            let Some(live) = self.runs.get_mut(&run) else { continue };
+            let Some(past) = live.past.as_mut() else { continue };
+            let mut next = Vec::new();
+            let (body, once) = (&live.context.body, live.policy.at_most_once);
+            Progress::resume(body, &past.records, &past.found, past.mode, once, now, &mut next);
+            if next.iter().any(|next| matches!(next, Next::End { .. })) {
+                continue;
+            }
+            let mut records = std::mem::take(&mut past.records);
+            for step in records.iter_mut().filter(|step| !step.status.is_ended()) {
+                let begun = step.status != StepStatus::Pending;
+                step.status = if begun { StepStatus::Stopped } else { StepStatus::Skipped };
+                step.ended_at = begun.then_some(now.wall);
+            }
+            let update = RunUpdate { steps: Some(records), ..live.update(run) };
+            self.out.batch.runs.push(update);
+            self.to_start.retain(|next| *next != run);
+            self.hold_order(Order::Close { run });
+            let message = Some(format!("stopped; run {other} took its place").into());
+            self.end_run(run, RunStatus::Stopped, None, message, now);
+        }
+    }
+
     /// Promised runs of a job that were never started and are missed by now: judged like any missed due.
     pub(crate) fn judge_late(&mut self, job: JobId, mut runs: Vec<RunId>, now: Now) {
-        let Some(policy) = self.catalog.get(job).map(|entry| entry.policy) else { return };
+        let Some(policy) = self.catalog.get(job).map(|entry| entry.shape.policy) else { return };
         runs.sort_by_key(|run| self.runs.get(run).map(|live| live.context.due));
         let newer = self.planner.has_missed(job, now.wall);
         let newest = runs.last().copied();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cadran_core::planted::{self, Bug};
 use cadran_core::{
     Found, Millis, Now, Order, Outcome, Policy, Report, ReportKind, RunContext, RunId, RunStatus, RunUpdate,
     SkipReason, Start, StepRecord, Trigger,
@@ -180,7 +181,7 @@ impl Engine {
                     let once = live.policy.at_most_once;
                     let order =
                         Order::Start(Start { run, step, attempt, context: live.context.clone(), outputs });
-                    if once {
+                    if once && !planted::on(Bug::OrderBeforeRecord) {
                         let update = RunUpdate { steps: live.steps(), ..live.update(run) };
                         self.out.batch.runs.push(update);
                         self.hold_order(order);
@@ -284,7 +285,9 @@ impl Engine {
             }
         }
         self.remember_depth(run, live.depth);
-        self.to_start.extend(self.place.release(run));
+        if !(planted::on(Bug::PlaceKeptOnStop) && status == RunStatus::Stopped) {
+            self.to_start.extend(self.place.release(run));
+        }
         self.backlog_goes_on(job, run, now);
     }
 }

@@ -26,6 +26,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use cadran_core::planted::{self, Bug};
 use cadran_core::{JobId, Millis, Overlap, RunId, SkipReason, Trigger};
 use rustc_hash::FxHashMap;
 
@@ -153,7 +154,8 @@ impl Place {
         let room_left = self.waiting < self.limits.waiting_max;
         let slot_left = self.started < self.limits.slots;
         let room = self.jobs.entry(candidate.job).or_default();
-        let free = room.active.is_empty() && room.waiting.is_empty();
+        let blind = planted::on(Bug::OverlapIgnoredByCatchUp) && candidate.trigger == Trigger::CatchUp;
+        let free = blind || room.active.is_empty() && room.waiting.is_empty();
         // Where a restart waits for the end of what is active, nothing new passes it, or it might wait for ever.
         if free || candidate.may_overlap() && room.waiting.is_empty() {
             return self.take_slot(candidate, slot_left, room_left).into();
@@ -205,7 +207,9 @@ impl Place {
         let Some(job) = self.runs.remove(&run) else { return Vec::new() };
         let mut starts = Vec::new();
         let Some(room) = self.jobs.get_mut(&job) else { return starts };
-        if let Some(at) = room.waiting.iter().position(|waiter| waiter.run == run) {
+        if let Some(at) = room.waiting.iter().position(|waiter| waiter.run == run)
+            && !planted::on(Bug::WaiterKept)
+        {
             room.waiting.remove(at);
             self.waiting -= 1;
         }

@@ -16,7 +16,7 @@ pub(crate) struct JobDues<'a> {
 
 impl JobDues<'_> {
     fn schedules(&self) -> impl Iterator<Item = &Schedule> {
-        self.fleet.schedules(self.job).map(|schedule| &**schedule)
+        self.fleet.schedules(self.job)
     }
 
     /// The first due strictly after `after`.

@@ -1,5 +1,6 @@
 //! Pauses: nothing is promised, a backlog waits, and the dues that fall into them are counted.
 
+use cadran_core::planted::{self, Bug};
 use cadran_core::{JobId, Millis, SkipReason};
 
 use crate::catch_up::Missed;
@@ -51,7 +52,8 @@ impl Planner {
         let at = job.index();
         let Some(paused_at) = self.extras.get(&job).and_then(|extra| extra.paused_at) else { return false };
         let watermark = self.watermarks[at];
-        let from = paused_at.max(watermark);
+        let twice = planted::on(Bug::PauseCountedTwice);
+        let from = if twice { paused_at } else { paused_at.max(watermark) };
         let to = now.max(from);
         let pending = self.dues(job).first(watermark.saturating_add(1), from.saturating_add(1)).is_some();
         plan.skips.extend(self.unrecorded(job, from, to, SkipReason::Paused));

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-/// Items in one chunk. A write after a copy duplicates one chunk; a copy takes a step per chunk.
-const CHUNK_LEN: usize = 1024;
+/// Items in one chunk. A write after a copy duplicates one chunk; a copy takes a step per chunk. A little below a power
+/// of two: with its two counters a chunk then fits the allocator's size class instead of starting the next one.
+const CHUNK_LEN: usize = 1016;
 
 /// An array over all of `u32`, blank where nothing was set. Blank stretches share one chunk.
 #[derive(Clone, Debug)]

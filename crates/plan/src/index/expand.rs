@@ -72,7 +72,7 @@ impl Expansions {
                 Dues::Never
             } else {
                 let rule = self.rule(place);
-                expand(fleet.schedules(rule).map(|schedule| &**schedule), start, end, &mut self.list)
+                expand(fleet.schedules(rule), start, end, &mut self.list)
             };
             self.dues.push(dues);
         }

@@ -1,5 +1,6 @@
 //! Which schedules does each job follow? The part of the catalog that the index is generated from.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use cadran_cron::{Millis, Schedule};
@@ -9,12 +10,13 @@ use super::expand;
 use super::intern::Interner;
 
 /// All jobs and their schedules. Equal schedules are kept once, so jobs that share expression and zone share the
-/// work. Job numbers should be dense: a job costs four bytes, a schedule some twenty beside itself.
+/// work. Job numbers should be dense: a job costs four bytes, a schedule some twenty
+/// beside itself: it stands in the table, without a pointer to it.
 #[derive(Clone, Debug)]
 pub struct Fleet {
     rules: Chunked<Rule>,
     jobs_len: usize,
-    schedules: Interner<Arc<Schedule>>,
+    schedules: Interner<Schedule>,
     /// Sets of two and more schedules, by their numbers, rising.
     sets: Interner<Arc<[u32]>>,
 }
@@ -31,7 +33,7 @@ impl Fleet {
     }
 
     /// Gives a job these schedules in place of those it had. Without any it is removed.
-    pub fn set(&mut self, job: u32, schedules: &[Arc<Schedule>]) {
+    pub fn set(&mut self, job: u32, schedules: &[impl Borrow<Schedule>]) {
         let rule = self.take(schedules);
         let old = std::mem::replace(self.rules.get_mut(job), rule);
         self.give_back(old);
@@ -41,7 +43,7 @@ impl Fleet {
     /// Takes a job out. Nothing happens when it was not there.
     pub fn remove(&mut self, job: u32) {
         if self.contains(job) {
-            self.set(job, &[]);
+            self.set(job, &[] as &[Schedule]);
         }
     }
 
@@ -51,7 +53,7 @@ impl Fleet {
     }
 
     /// The job's schedules, each once; their order is not that in which they were given.
-    pub fn schedules(&self, job: u32) -> impl Iterator<Item = &Arc<Schedule>> {
+    pub fn schedules(&self, job: u32) -> impl Iterator<Item = &Schedule> {
         self.view().schedules(*self.rules.get(job))
     }
 
@@ -100,9 +102,9 @@ impl Fleet {
         View { rules: &self.rules, schedules: self.schedules.values(), sets: self.sets.values() }
     }
 
-    fn take(&mut self, schedules: &[Arc<Schedule>]) -> Rule {
+    fn take(&mut self, schedules: &[impl Borrow<Schedule>]) -> Rule {
         let mut numbers: Vec<u32> =
-            schedules.iter().map(|schedule| self.schedules.take(schedule).0).collect();
+            schedules.iter().map(|schedule| self.schedules.take(schedule.borrow()).0).collect();
         numbers.sort_unstable();
         numbers.dedup_by(|later, kept| {
             let same = later == kept;
@@ -148,7 +150,7 @@ impl Default for Fleet {
 #[derive(Clone, Debug)]
 pub struct FleetSnapshot {
     rules: Chunked<Rule>,
-    schedules: Chunked<Option<Arc<Schedule>>>,
+    schedules: Chunked<Option<Schedule>>,
     sets: Chunked<Option<Arc<[u32]>>>,
 }
 
@@ -201,7 +203,7 @@ impl Rule {
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     rules: &'a Chunked<Rule>,
-    schedules: &'a Chunked<Option<Arc<Schedule>>>,
+    schedules: &'a Chunked<Option<Schedule>>,
     sets: &'a Chunked<Option<Arc<[u32]>>>,
 }
 
@@ -217,7 +219,7 @@ impl<'a> View<'a> {
     }
 
     /// The schedules of a rule.
-    pub(super) fn schedules(self, rule: Rule) -> impl Iterator<Item = &'a Arc<Schedule>> + use<'a> {
+    pub(super) fn schedules(self, rule: Rule) -> impl Iterator<Item = &'a Schedule> + use<'a> {
         let (one, many) = match rule.kind() {
             RuleKind::None => (None, None),
             RuleKind::Schedule(number) => (Some(number), None),

@@ -1,0 +1,123 @@
+//! The command line.
+
+use cadran_sim::Scale;
+
+pub(crate) const HELP: &str = "\
+Usage: cargo xtask sim [OPTIONS]
+
+  --seeds A..B     Play these seeds (default 1..201); --seeds N is 1..N+1
+  --replay SEED    Play one seed
+  --days N         Simulated days of a seed (default: two and a half hours of five jobs)
+  --jobs N         Names of jobs in a seed (default 5, with --days 12)
+  --bug NAME       With a planted bug; its seeds are expected to fail
+  --bugs           Look for every planted bug and tell the seed at which it was found
+  --long           Ten years of 1000 jobs, or as --days and --jobs say
+  --threads N      How many at once (default: one for each core)
+  --json           One line of JSON at the end
+
+Exit codes: 0 no law broken, 1 a law broken, 2 the command line was not understood.
+";
+
+pub(crate) enum Work {
+    Help,
+    Seeds { from: u64, to: u64 },
+    Long { seed: u64, jobs: u64, days: u64 },
+    Bugs,
+}
+
+pub(crate) struct Options {
+    pub(crate) work: Work,
+    pub(crate) scale: Scale,
+    pub(crate) bug: Option<String>,
+    pub(crate) threads: usize,
+    pub(crate) json: bool,
+    /// What to say beside the seed to play it again.
+    again: String,
+}
+
+impl Options {
+    pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
+        let (mut seeds, mut days, mut jobs, mut bug) = ((1, 201), None, None, None);
+        let (mut long, mut hunt, mut help, mut json) = (false, false, false, false);
+        let mut threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut rest = words.iter();
+        while let Some(word) = rest.next() {
+            let mut value = || rest.next().cloned().ok_or_else(|| format!("{word} wants a value behind it"));
+            match word.as_str() {
+                "--seeds" => seeds = range(&value()?)?,
+                "--replay" => {
+                    let seed = number(&value()?)?;
+                    seeds = (seed, seed + 1);
+                }
+                "--days" => days = Some(number(&value()?)?),
+                "--jobs" => jobs = Some(number(&value()?)?.max(1)),
+                "--bug" => bug = Some(value()?),
+                "--threads" => threads = (number(&value()?)? as usize).clamp(1, 64),
+                "--bugs" => hunt = true,
+                "--long" => long = true,
+                "--json" => json = true,
+                "--help" | "-h" => help = true,
+                other => return Err(format!("what is {other} for?")),
+            }
+        }
+        if let Some(name) = &bug
+            && !bugs().contains(&name.as_str())
+        {
+            let known = match bugs() {
+                [] => "this program was built without any; build it with --features planted".to_owned(),
+                bugs => format!("there are: {}", bugs.join(", ")),
+            };
+            return Err(format!("there is no planted bug {name}; {known}"));
+        }
+        let scale = match (days, jobs) {
+            (None, None) => Scale::SMALL,
+            (None, Some(jobs)) => Scale { jobs, ..Scale::SMALL },
+            (Some(days), jobs) => Scale::days(days.max(1), jobs.unwrap_or(12)),
+        };
+        let mut again = String::new();
+        for (flag, value) in [("--days", days), ("--jobs", jobs)] {
+            again += &value.map(|value| format!(" {flag} {value}")).unwrap_or_default();
+        }
+        again += &bug.as_ref().map(|name| format!(" --bug {name}")).unwrap_or_default();
+        let work = match () {
+            () if help => Work::Help,
+            () if hunt => Work::Bugs,
+            () if long => {
+                Work::Long { seed: seeds.0, jobs: jobs.unwrap_or(1_000), days: days.unwrap_or(3_653) }
+            }
+            () => Work::Seeds { from: seeds.0, to: seeds.1 },
+        };
+        Ok(Options { work, scale, bug, threads, json, again })
+    }
+
+    /// The command that plays a seed again.
+    pub(crate) fn replay(&self, seed: u64) -> String {
+        format!("cargo xtask sim --replay {seed}{}", self.again)
+    }
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{text} is not a number"))
+}
+
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let (from, to) = match text.split_once("..") {
+        Some((from, to)) => (number(from)?, number(to)?),
+        None => (1, number(text)? + 1),
+    };
+    if from < to { Ok((from, to)) } else { Err(format!("{text} holds no seed")) }
+}
+
+/// The names of the planted bugs; none without the feature.
+pub(crate) fn bugs() -> &'static [&'static str] {
+    #[cfg(feature = "planted")]
+    {
+        use std::sync::OnceLock;
+        static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
+        NAMES.get_or_init(|| cadran_core::planted::Bug::ALL.iter().map(|(_, name)| *name).collect())
+    }
+    #[cfg(not(feature = "planted"))]
+    {
+        &[]
+    }
+}

@@ -1,0 +1,18 @@
+use std::path::Path;
+
+use crate::Trouble;
+
+#[path = "../../scripts/bad-input.rs"]
+#[allow(missing_docs, dead_code, unreachable_pub)]
+mod corpus;
+
+/// `cargo xtask bad-input DIR`: writes the corpus of bad job files.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
+    let [folder] = arguments else {
+        return Err(Trouble::Usage("bad-input: it wants the folder to write to".into()));
+    };
+    let written = corpus::write(Path::new(folder));
+    let count = written.map_err(|error| Trouble::Failed(format!("cannot write to {folder}: {error}")))?;
+    println!("{count} bad files in {folder}; try: cargo run -- check {folder}");
+    Ok(())
+}
