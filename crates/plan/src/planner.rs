@@ -188,6 +188,10 @@ impl Planner {
         if self.modes[at] == Mode::Paused {
             self.count_pause(job, now, plan);
             self.set_schedules(job, schedules, now);
+            // What is left of a backlog is judged anew when the pause ends, by the policy of then.
+            if let Some(extra) = self.extras.get_mut(&job) {
+                extra.backlog = false;
+            }
             return;
         }
         let ahead = (now.saturating_add(1), self.watermarks[at].min(now.saturating_add(PRE_READ_MS)));
