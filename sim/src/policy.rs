@@ -135,8 +135,8 @@ pub(crate) fn skip(checker: &Checker, skip: &Skip, batch: &Batch) -> Result<(), 
             let following = next_open(job, life, skip.last_due);
             let borders = life.paused_at.iter().chain([&skip.at]);
             let fits = borders.map(|at| at.saturating_sub(policy.catchup_window_ms)).any(|border| {
-                skip.last_due <= border && following.is_none_or(|due| due > border)
-                    || following.is_some_and(|due| due >= skip.at - DIRECT_MS_MAX) && skip.last_due <= border
+                let next_is_in = following.is_none_or(|due| due > border || due >= skip.at - DIRECT_MS_MAX);
+                skip.last_due <= border && next_is_in
             });
             if fits {
                 return Ok(());

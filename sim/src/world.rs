@@ -527,10 +527,10 @@ impl<'a, R: Record> World<'a, R> {
             for (token, reply) in replies {
                 let asked = self.asked.remove(&token);
                 match (&reply, asked) {
-                    (Ok(Reply::Run(run)), Some(Asked::Trigger)) if self.record.run(*run).is_none() => {
-                        if !self.law.is_over(*run) {
-                            return broken("acknowledged means on disk", format!("{run} was acknowledged"));
-                        }
+                    (Ok(Reply::Run(run)), Some(Asked::Trigger))
+                        if self.record.run(*run).is_none() && !self.law.is_over(*run) =>
+                    {
+                        return broken("acknowledged means on disk", format!("{run} was acknowledged"));
                     }
                     (Ok(Reply::Done), Some(Asked::Pause(job)))
                         if self.resumed.get(&job).is_none_or(|resumed| *resumed < token) =>

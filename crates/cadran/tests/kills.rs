@@ -11,9 +11,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use serde_json::Value;
 use support::chance::Chance;
-use support::law::{Rule, Verdict, Window, judge};
-use support::ledger::{Ledger, Process, keeper_of, marked};
+use support::law::{Rule, Verdict, Window, judge, judge_dues, judge_starts};
+use support::ledger::{Entry, Ledger, Process, keeper_of, marked};
 use support::postgres::Schema;
 use support::{Home, PATIENCE, Server, wait_for};
 
@@ -86,6 +87,143 @@ fn nothing_is_lost_or_doubled_on_postgres() {
     {
         kill_again_and_again("postgres", Some(schema.url()));
     }
+}
+
+/// A checker that finds nothing proves nothing: each of these mistakes must be found.
+#[test]
+fn the_checker_finds_what_is_planted() {
+    const RULE: Rule = Rule { job: "j", period_ms: 1_000, at_most_once: false, fails: false, steps: 1 };
+    const ONCE: Rule = Rule { at_most_once: true, ..RULE };
+    let run = |id: &str, due: i64, status: &str| {
+        let due_text = format!("due{due}");
+        serde_json::json!({"kind": "run", "id": id, "due_ms": due, "due": due_text, "status": status, "trigger": "schedule",
+            "ended": status != "running", "ended_at_ms": due + 100})
+    };
+    let skip = |first: i64, last: i64, count: i64| serde_json::json!({"kind": "skip", "id": "s", "first_due_ms": first, "last_due_ms": last, "count": count, "reason": "missed"});
+    let entry = |start: bool, run: &str, due: i64, attempt: u32, at_ms: i64| Entry {
+        start,
+        job: "j".into(),
+        step: "main".into(),
+        due: format!("due{due}"),
+        run: run.into(),
+        attempt,
+        at_ms,
+        both: false,
+    };
+    let (start, end) =
+        (|run, due| entry(true, run, due, 1, due), |run, due| entry(false, run, due, 1, due + 50));
+    let again = |attempt| entry(true, "a", 2_000, attempt, 2_040);
+    let good = || vec![run("a", 2_000, "succeeded"), skip(3_000, 4_000, 2)];
+    let ran = || vec![start("a", 2_000), end("a", 2_000)];
+    let both = Entry { both: true, ..start("a", 2_000) };
+    let kill = (2_010, 2_030);
+    let check = |what: &str,
+                 rule: Rule,
+                 history: Vec<Value>,
+                 ledger: Vec<Entry>,
+                 kills: Vec<(i64, i64)>,
+                 found: [u64; 3]| {
+        let window =
+            Window { earliest_ms: 1_000, from_ms: 1_000, to_ms: 4_500, kills_ms: kills, jumps: false };
+        let mut verdict = Verdict::default();
+        judge_dues(&rule, &history, &window, &mut verdict);
+        judge_starts(&rule, &history, &ledger.iter().collect::<Vec<_>>(), &window, &mut verdict);
+        let seen = [verdict.lost, verdict.doubled, verdict.findings.len() as u64];
+        assert_eq!(seen, found, "{what}: {verdict}");
+    };
+    check("all well", RULE, good(), ran(), vec![], [0, 0, 0]);
+    check(
+        "a due without a record",
+        RULE,
+        vec![run("a", 2_000, "succeeded"), skip(3_000, 3_000, 1)],
+        ran(),
+        vec![],
+        [1, 0, 1],
+    );
+    check(
+        "a due with two records",
+        RULE,
+        [good(), vec![run("b", 3_000, "failed")]].concat(),
+        ran(),
+        vec![],
+        [0, 1, 1],
+    );
+    check(
+        "a skip that counts wrongly",
+        RULE,
+        vec![run("a", 2_000, "succeeded"), skip(3_000, 4_000, 1)],
+        ran(),
+        vec![],
+        [0, 0, 1],
+    );
+    check(
+        "a due that is none",
+        RULE,
+        [good(), vec![run("b", 4_400, "failed")]].concat(),
+        ran(),
+        vec![],
+        [0, 0, 1],
+    );
+    check("a success that nobody saw", RULE, good(), vec![start("a", 2_000)], vec![], [1, 0, 1]);
+    check(
+        "a start that is not on record",
+        RULE,
+        good(),
+        [ran(), vec![start("b", 3_000)]].concat(),
+        vec![],
+        [0, 0, 1],
+    );
+    check(
+        "a skipped run that ran",
+        RULE,
+        vec![run("a", 2_000, "skipped"), skip(3_000, 4_000, 2)],
+        ran(),
+        vec![],
+        [0, 0, 1],
+    );
+    check(
+        "a start after the end",
+        RULE,
+        good(),
+        vec![entry(true, "a", 2_000, 1, 2_200), end("a", 2_000)],
+        vec![],
+        [0, 0, 1],
+    );
+    check("the same attempt twice", RULE, good(), [ran(), vec![again(1)]].concat(), vec![kill], [0, 1, 1]);
+    check(
+        "a second attempt after a kill",
+        RULE,
+        good(),
+        [ran(), vec![again(2)]].concat(),
+        vec![kill],
+        [0, 0, 0],
+    );
+    check(
+        "a second attempt without a kill",
+        RULE,
+        good(),
+        [ran(), vec![again(2)]].concat(),
+        vec![],
+        [0, 1, 1],
+    );
+    check(
+        "a second start of what starts once",
+        ONCE,
+        good(),
+        [ran(), vec![again(2)]].concat(),
+        vec![kill],
+        [0, 1, 1],
+    );
+    check("two attempts alive", RULE, good(), vec![both, end("a", 2_000)], vec![], [0, 1, 1]);
+    let two = [good(), vec![run("b", 2_000, "succeeded")]].concat();
+    check(
+        "a due under two ids",
+        RULE,
+        two,
+        [ran(), vec![start("b", 2_000), end("b", 2_000)]].concat(),
+        vec![],
+        [0, 2, 2],
+    );
 }
 
 fn chosen(store: &str) -> bool {

@@ -152,7 +152,14 @@ pub fn judge_dues(rule: &Rule, history: &[Value], window: &Window, verdict: &mut
     }
 }
 
-fn judge_starts(rule: &Rule, history: &[Value], entries: &[&Entry], window: &Window, verdict: &mut Verdict) {
+/// What jobs did agrees with the record.
+pub fn judge_starts(
+    rule: &Rule,
+    history: &[Value],
+    entries: &[&Entry],
+    window: &Window,
+    verdict: &mut Verdict,
+) {
     let job = rule.job;
     let runs: BTreeMap<&str, &Value> = history
         .iter()
