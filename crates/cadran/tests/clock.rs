@@ -3,14 +3,14 @@
 
 mod support;
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
 use support::faketime::Clock;
-use support::law::{Rule, Verdict, Window, judge};
+use support::law::{Rule, Verdict, Window, settle};
 use support::ledger::Ledger;
-use support::{Home, PATIENCE, Server, wait_for};
+use support::{Home, Server, wait_for};
 
 const HOUR: i64 = 3_600_000;
 
@@ -89,18 +89,11 @@ impl World {
     }
 
     /// Everything due up to now on the server's clock, `ahead_ms` off the true one, has its one record.
-    #[allow(clippy::disallowed_methods)]
     fn settled(&mut self, ahead_ms: i64) -> Verdict {
         self.window.to_ms = wall_ms() + ahead_ms;
-        let started = Instant::now();
-        loop {
-            let verdict = judge(&self.server, &self.ledger, self.rules, &self.window);
-            if verdict.is_clean() || verdict.doubled > 0 || started.elapsed() > PATIENCE {
-                assert!(verdict.is_clean(), "{verdict}\n{}", self.home.log());
-                return verdict;
-            }
-            pass(Duration::from_millis(100));
-        }
+        let verdict = settle(&self.server, &self.ledger, self.rules, &self.window);
+        assert!(verdict.is_clean(), "{verdict}\n{}", self.home.log());
+        verdict
     }
 
     fn skipped(&self, job: &str, reason: &str) -> u64 {
@@ -233,12 +226,6 @@ fn a_clock_that_races() {
     let verdict = world.settled(ahead_ms - 5_000);
     println!("a racing clock: {verdict}");
     assert!(world.server.stop().success());
-}
-
-/// Time passes: there is no moment to wait for.
-#[allow(clippy::disallowed_methods)]
-fn pass(time: Duration) {
-    std::thread::sleep(time);
 }
 
 #[allow(clippy::disallowed_methods)]

@@ -6,14 +6,14 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::Signal;
 
-use support::law::{Rule, Verdict, Window, judge};
+use support::law::{Rule, Verdict, Window, settle};
 use support::ledger::Ledger;
 use support::postgres::Schema;
-use support::{Home, PATIENCE, Server, wait_for};
+use support::{Home, Server, wait_for};
 
 const RULES: &[Rule] = &[
     Rule { job: "beat", period_ms: 1_000, at_most_once: false, fails: false, steps: 1 },
@@ -65,18 +65,11 @@ impl World {
         wait_for("more runs", || (ended() > before + 2).then_some(()));
     }
 
-    #[allow(clippy::disallowed_methods)]
     fn settled(&mut self) -> Verdict {
         self.window.to_ms = wall_ms();
-        let started = Instant::now();
-        loop {
-            let verdict = judge(&self.server, &self.ledger, RULES, &self.window);
-            if verdict.is_clean() || verdict.doubled > 0 || started.elapsed() > PATIENCE {
-                assert!(verdict.is_clean(), "{verdict}\n{}", self.home.log());
-                return verdict;
-            }
-            pass(Duration::from_millis(100));
-        }
+        let verdict = settle(&self.server, &self.ledger, RULES, &self.window);
+        assert!(verdict.is_clean(), "{verdict}\n{}", self.home.log());
+        verdict
     }
 }
 

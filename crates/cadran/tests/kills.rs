@@ -6,17 +6,17 @@
 mod support;
 
 use std::process::Child;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use serde_json::Value;
 use support::chance::Chance;
-use support::law::{Rule, Verdict, Window, judge, judge_dues, judge_starts};
+use support::law::{Rule, Verdict, Window, judge_dues, judge_starts, settle};
 use support::ledger::{Entry, Ledger, Process, keeper_of, marked};
 use support::postgres::Schema;
-use support::{Home, PATIENCE, Server, wait_for};
+use support::{Home, Server, wait_for};
 
 /// Kills in a usual run of the tests, on each store.
 const KILLS: u64 = 30;
@@ -288,7 +288,7 @@ fn kill_again_and_again(store: &str, url: Option<String>) {
     close(&mut window);
     wait_for("strays to go", || left.iter().all(|process| !process.is_alive()).then_some(()));
     window.to_ms = wall_ms();
-    let verdict = settled(&server, &ledger, &window);
+    let verdict = settle(&server, &ledger, RULES, &window);
     println!("{store}: {kills} kills survived; {verdict}");
     assert!(verdict.is_clean(), "{store}, seed {seed}: {verdict}\n{}", tail(&home.log()));
     assert!(verdict.second_starts > 0 || kills < 10, "no kill hit a run: this proves nothing");
@@ -324,19 +324,6 @@ impl Alive {
                 child.wait().expect("it ends");
             }
         }
-    }
-}
-
-/// The verdict once everything of the window has ended, or when patience has.
-#[allow(clippy::disallowed_methods)]
-fn settled(server: &Server, ledger: &Ledger, window: &Window) -> Verdict {
-    let started = Instant::now();
-    loop {
-        let verdict = judge(server, ledger, RULES, window);
-        if verdict.is_clean() || verdict.doubled > 0 || started.elapsed() > PATIENCE {
-            return verdict;
-        }
-        pass(Duration::from_millis(200));
     }
 }
 

@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Server;
 use super::ledger::{Entry, Ledger};
+use super::{PATIENCE, Server};
 
 /// A job as the checker knows it.
 #[derive(Clone, Copy, Debug)]
@@ -88,17 +89,38 @@ pub struct Window {
     pub jumps: bool,
 }
 
-/// Judges the whole record against the ledger. The ledger is read first: what was started is on record by then.
+/// Judges the whole record against the ledger. Starts are read before the record and ends after it: what was started is
+/// on record by then, and what is on record as done was done.
 pub fn judge(server: &Server, ledger: &Ledger, rules: &[Rule], window: &Window) -> Verdict {
-    let entries = ledger.entries();
+    let mut entries = ledger.entries();
+    let histories: Vec<Vec<Value>> = rules.iter().map(|rule| server.history(rule.job)).collect();
+    let later = ledger.entries().split_off(entries.len());
+    entries.extend(later.into_iter().filter(|entry| !entry.start));
     let mut verdict = Verdict::default();
-    for rule in rules {
-        let history = server.history(rule.job);
-        judge_dues(rule, &history, window, &mut verdict);
+    for (rule, history) in rules.iter().zip(&histories) {
+        judge_dues(rule, history, window, &mut verdict);
         let of_job: Vec<&Entry> = entries.iter().filter(|entry| entry.job == rule.job).collect();
-        judge_starts(rule, &history, &of_job, window, &mut verdict);
+        judge_starts(rule, history, &of_job, window, &mut verdict);
     }
     verdict
+}
+
+/// The verdict once everything of the window has ended and is on record. A backlog may take its time; patience ends when
+/// nothing moves any more, or when something happened twice, which no waiting heals.
+#[allow(clippy::disallowed_methods)]
+pub fn settle(server: &Server, ledger: &Ledger, rules: &[Rule], window: &Window) -> Verdict {
+    let (mut least, mut moved) = (u64::MAX, Instant::now());
+    loop {
+        let verdict = judge(server, ledger, rules, window);
+        let left = verdict.lost + verdict.open;
+        if left < least {
+            (least, moved) = (left, Instant::now());
+        }
+        if verdict.is_clean() || verdict.doubled > 0 || moved.elapsed() > PATIENCE {
+            return verdict;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 /// Every due has one record, every record has one due.
