@@ -29,7 +29,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let zone = Zone::get(&args.timezone).map_err(|error| anyhow::anyhow!("--timezone: {error}"))?;
-    let options = ReadOptions { default_zone: zone, ..ReadOptions::default() };
+    let options = ReadOptions { default_zone: zone };
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut out = std::io::stdout().lock();
     let (mut good, mut bad) = (0, 0);
