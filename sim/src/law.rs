@@ -55,6 +55,8 @@ pub(crate) struct Checker {
     over: Option<FxHashMap<RunId, OpenRun>>,
     /// How many runs were asked for by hand, and how many there are.
     pub(crate) asked: BTreeMap<String, (u64, u64)>,
+    /// How runs ended, while somebody wants to know.
+    pub(crate) ends: Option<BTreeMap<RunId, RunStatus>>,
     /// How many dues were compared.
     pub(crate) dues: u64,
     pub(crate) runs: u64,
@@ -70,6 +72,7 @@ impl Checker {
             open: FxHashMap::default(),
             over: retries.then(FxHashMap::default),
             asked: BTreeMap::new(),
+            ends: None,
             dues: 0,
             runs: 0,
             skips: 0,
@@ -174,6 +177,9 @@ impl Checker {
             return Ok(());
         }
         let Some(was) = self.open.remove(&run) else { return Ok(()) };
+        if let Some(ends) = &mut self.ends {
+            ends.insert(run, update.status);
+        }
         if let Some(over) = &mut self.over {
             over.insert(run, was);
         }

@@ -33,6 +33,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
         parts.play("formatting", formatting);
         parts.play("lints", lints);
         parts.play("tests", || tests(&options));
+        parts.play("planted bugs", planted_bugs);
         parts.play("doc tests", doc_tests);
         parts.play("checks", || passed(check::run()));
         parts.play("README", || passed(readme::run()));
@@ -176,6 +177,13 @@ fn provide_faketime(command: &mut Command) {
         Ok(path) => drop(command.env(FAKETIME, path.trim())),
         Err(why) => println!("{why}. Go without tests of clock jumps: {SKIP_FAKETIME}=1"),
     }
+}
+
+/// The checker of the simulation is checked: every mistake that was planted on purpose is found. Built apart from the
+/// rest, so that nothing else is ever built with the mistakes in it.
+fn planted_bugs() -> Result<Played, String> {
+    let mut test = program("cargo test --locked --package cadran-sim --features planted --test planted");
+    program::run(&mut test).map(|()| Played::Passed)
 }
 
 fn doc_tests() -> Result<Played, String> {
