@@ -4,7 +4,7 @@ use cadran_core::{Command, Millis, RunId, RunStatus};
 use cadran_engine::{JobChange, Token};
 
 use crate::fleet::{MIN, SEC};
-use crate::law::{Violation, broken};
+use crate::law::{OpenRun, Violation, broken};
 use crate::record::Record;
 use crate::script::Act;
 use crate::world::World;
@@ -110,10 +110,16 @@ impl<R: Record> World<'_, R> {
     fn nothing_overdue(&self) -> Result<(), Violation> {
         let now = self.now().wall;
         for (run, open) in self.law.open.iter().filter(|(_, open)| !open.started && open.due < now - MIN) {
-            if let Some(row) = self.record.run(*run).filter(|row| row.state.status == RunStatus::Promised)
-                && row.promise.promised_at < now - MIN
-            {
+            let Some(row) = self.record.run(*run) else { continue };
+            if row.state.status == RunStatus::Promised && row.promise.promised_at < now - MIN {
                 return broken("what is due starts", format!("{run} is still promised: {open:?}"));
+            }
+            let ahead = |other: &OpenRun| other.job == open.job && other.started;
+            if row.state.status == RunStatus::Waiting && !self.law.open.values().any(ahead) {
+                return broken(
+                    "whoever waits waits for somebody",
+                    format!("{run} waits for nobody: {open:?}"),
+                );
             }
         }
         Ok(())
@@ -150,9 +156,8 @@ impl<R: Record> World<'_, R> {
         self.law.ends = Some(Default::default());
         let mut left: Vec<u64> = self.files.keys().copied().collect();
         for round in 0..TRIES_MAX {
-            let asked: Vec<(u64, Option<Token>)> = left.iter().map(|&job| (job, None)).collect::<Vec<_>>();
             let mut waiting = Vec::new();
-            for (job, _) in asked {
+            for job in left.clone() {
                 let token = self.trigger(job);
                 // Not all at once, and not on the beat of any schedule.
                 self.run_to(self.mono + 137 + Millis::from(round) * 211)?;
