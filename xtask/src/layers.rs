@@ -4,8 +4,15 @@ use crate::packages::{self, Package};
 use crate::program::{program, run};
 
 /// Crates that decide: no I/O, no clock, no chance; each builds alone.
-pub(crate) const PURE: [&str; 6] =
-    ["cadran-cron", "cadran-core", "cadran-plan", "cadran-place", "cadran-flow", "cadran-engine"];
+pub(crate) const PURE: [&str; 7] = [
+    "cadran-cron",
+    "cadran-footprint",
+    "cadran-core",
+    "cadran-plan",
+    "cadran-place",
+    "cadran-flow",
+    "cadran-engine",
+];
 
 /// What pure crates may be built with, besides one another: data structures and the calendar. Anything new here is a
 /// decision, so it is made in this list.
@@ -36,9 +43,10 @@ const STRANGERS: [&str; 3] = ["cadran-plan", "cadran-place", "cadran-flow"];
 /// by nobody and use nobody.
 const BELOW: &[(&str, &[&str])] = &[
     ("cadran-cron", &[]),
-    ("cadran-core", &["cron"]),
+    ("cadran-footprint", &[]),
+    ("cadran-core", &["cron", "footprint"]),
     ("cadran-plan", &["core", "cron"]),
-    ("cadran-place", &["core"]),
+    ("cadran-place", &["core", "footprint"]),
     ("cadran-flow", &["core"]),
     ("cadran-engine", &["plan", "place", "flow", "core", "cron"]),
     ("cadran-spec", &["core", "cron"]),

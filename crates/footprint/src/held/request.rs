@@ -1,0 +1,171 @@
+use super::{Error, Key, key::Keys};
+use crate::Mode;
+
+/// Keys in one request, those above them included: a check walks them all.
+pub const ENTRIES_MAX: usize = 1 << 14;
+
+/// One thing that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// To read a key and what lies below it.
+    Read(Key),
+    /// To write a key and what lies below it.
+    Write(Key),
+    /// To have a key alone.
+    Claim(Key),
+    /// To have so many units of a pool.
+    Units(Key, u32),
+}
+
+/// One key of a request and how it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Use {
+    /// The key.
+    pub key: Key,
+    /// How.
+    pub mode: Mode,
+    /// Units of a pool, else 0.
+    pub units: u32,
+}
+
+/// A set of uses: sorted, without duplicates, with what they mean for the keys above. Made by
+/// [`Reservations::request`](super::Reservations::request).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    uses: Vec<Use>,
+}
+
+impl Request {
+    pub(crate) fn new(needs: &[Need], keys: &Keys) -> Result<Request, Error> {
+        let mut request = Request::default();
+        request.set(needs, keys)?;
+        Ok(request)
+    }
+
+    /// Makes another request of this one, in its memory.
+    pub(crate) fn set(&mut self, needs: &[Need], keys: &Keys) -> Result<(), Error> {
+        self.uses.clear();
+        for need in needs {
+            let (key, mode, units) = match *need {
+                Need::Read(key) => (key, Mode::Read, 0),
+                Need::Write(key) => (key, Mode::Write, 0),
+                Need::Claim(key) => (key, Mode::Claim, 0),
+                Need::Units(key, units) => (key, Mode::Units, units),
+            };
+            let node = keys.node(key).ok_or(Error::Forgotten(key))?;
+            match (mode, node.capacity) {
+                (Mode::Units, None) => return Err(Error::NoPool(key)),
+                (Mode::Units, Some(capacity)) if units > capacity => {
+                    return Err(Error::BeyondCapacity { pool: key, units, capacity });
+                }
+                (Mode::Units, Some(_)) if units == 0 => continue,
+                (Mode::Units, Some(_)) | (_, None) => {}
+                (_, Some(_)) => return Err(Error::Pool),
+            }
+            self.uses.push(Use { key, mode, units });
+            let (mut at, above) = (node.parent, mode.above());
+            while let (Some(key), Some(mode)) = (at, above) {
+                self.uses.push(Use { key, mode, units: 0 });
+                at = keys.node(key).ok_or(Error::Forgotten(key))?.parent;
+            }
+            if self.uses.len() > 2 * ENTRIES_MAX {
+                self.compact();
+            }
+        }
+        self.compact();
+        if self.uses.len() > ENTRIES_MAX { Err(Error::TooManyKeys) } else { Ok(()) }
+    }
+
+    /// Every key once, with its strongest use; twice where neither of two covers the other (read, with a write below).
+    fn compact(&mut self) {
+        // Strongest first within a key, so that what is kept is never covered by what follows.
+        self.uses.sort_unstable_by(|a, b| (a.key, b.mode, b.units).cmp(&(b.key, a.mode, a.units)));
+        let mut kept = 0;
+        for at in 0..self.uses.len() {
+            let this = self.uses[at];
+            let covered = self.uses[..kept]
+                .iter()
+                .rev()
+                .take_while(|before| before.key == this.key)
+                .any(|before| before.mode.covers(this.mode));
+            if !covered {
+                self.uses[kept] = this;
+                kept += 1;
+            }
+        }
+        self.uses.truncate(kept);
+    }
+
+    /// Its uses: by key, the stronger first.
+    pub fn uses(&self) -> &[Use] {
+        &self.uses
+    }
+
+    /// Whether two owners may not have these at the same time: the first key at fault, how this one and the other
+    /// would use it. Pools are judged by [`Reservations::conflict`](super::Reservations::conflict).
+    pub(crate) fn conflict(
+        &self,
+        other: &Request,
+        capacity: impl Fn(Key) -> u32,
+    ) -> Option<(Key, Mode, Mode)> {
+        let (mut left, mut right) = (&self.uses[..], &other.uses[..]);
+        while let (Some(a), Some(b)) = (left.first(), right.first()) {
+            if a.key != b.key {
+                let behind = if a.key < b.key { &mut left } else { &mut right };
+                *behind = &behind[1..];
+                continue;
+            }
+            let key = a.key;
+            let same = |uses: &[Use]| uses.iter().take_while(|at| at.key == key).count();
+            let (ours, theirs) = (&left[..same(left)], &right[..same(right)]);
+            for a in ours {
+                for b in theirs {
+                    let short = a.mode == Mode::Units
+                        && u64::from(a.units) + u64::from(b.units) > u64::from(capacity(key));
+                    if a.mode.excludes(b.mode) || short {
+                        return Some((key, a.mode, b.mode));
+                    }
+                }
+            }
+            (left, right) = (&left[ours.len()..], &right[theirs.len()..]);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duplicates_and_overlaps_leave_the_strongest() {
+        use Mode::*;
+        let mut keys = Keys::default();
+        let a = keys.intern(["a"]).unwrap();
+        let ab = keys.intern(["a", "b"]).unwrap();
+        let pool = keys.intern(["gpu"]).unwrap();
+        keys.node_mut(pool).unwrap().capacity = Some(4);
+        let check = |needs: &[Need], expected: &[(Key, Mode)]| {
+            let request = Request::new(needs, &keys).unwrap();
+            let uses: Vec<_> = request.uses.iter().map(|at| (at.key, at.mode)).collect();
+            assert_eq!(uses, expected, "{needs:?}");
+        };
+        check(&[Need::Read(a), Need::Read(a)], &[(a, Read)]);
+        check(&[Need::Read(a), Need::Write(a), Need::Claim(a)], &[(a, Claim)]);
+        check(&[Need::Write(ab)], &[(a, WriteBelow), (ab, Write)]);
+        check(&[Need::Read(a), Need::Write(ab)], &[(a, Read), (a, WriteBelow), (ab, Write)]);
+        check(&[Need::Write(ab), Need::Write(a)], &[(a, Write), (ab, Write)]);
+        check(&[Need::Units(pool, 1), Need::Units(pool, 3), Need::Units(pool, 2)], &[(pool, Units)]);
+        check(&[Need::Units(pool, 0)], &[]);
+        check(&[], &[]);
+        let request = Request::new(&[Need::Units(pool, 1), Need::Units(pool, 3)], &keys).unwrap();
+        assert_eq!(request.uses[0].units, 3);
+        assert_eq!(Request::new(&[Need::Read(pool)], &keys), Err(Error::Pool));
+        assert_eq!(Request::new(&[Need::Units(a, 1)], &keys), Err(Error::NoPool(a)));
+        assert_eq!(Request::new(&[Need::Read(Key(99))], &keys), Err(Error::Forgotten(Key(99))));
+        assert_eq!(
+            Request::new(&[Need::Units(pool, 5)], &keys),
+            Err(Error::BeyondCapacity { pool, units: 5, capacity: 4 })
+        );
+    }
+}
