@@ -98,7 +98,7 @@ const CALM: [&str; 16] = [
     "0 0 L * *",
     "0 12 * * MON#2",
     "10,40 * * * *",
-    "every 1h",
+    "every 30m",
     "every 90m",
     "every 3h20m",
     "5 0 15W * *",
