@@ -2,7 +2,7 @@
 //!
 //! [`Local`] is the executor inside the server: orders go in by [`Local::submit`], reports come out of a sink, in
 //! batches. [`InProcess`] runs nothing and reports as if it had, for benchmarks and simulations. [`LogDir`] reads
-//! what attempts printed.
+//! what attempts printed. [`Guard`] runs single commands in the foreground, with a budget on their whole tree.
 //!
 //! ```no_run
 //! # async fn example(start: cadran_core::Start) -> Result<(), cadran_exec::ExecError> {
@@ -40,6 +40,7 @@ mod desk;
 mod environment;
 mod error;
 mod family;
+mod guard;
 mod in_process;
 mod journal;
 mod keeper;
@@ -55,6 +56,7 @@ mod sweep;
 mod taps;
 
 pub use error::ExecError;
+pub use guard::{Allowance, Ending, Guard};
 pub use in_process::InProcess;
 pub use keeper::keeper_main;
 pub use local::Local;

@@ -182,7 +182,7 @@ fn house(journal: &Path) -> String {
 }
 
 /// Names this life: no two processes with the same pid begin in the same tick, and one process counts.
-fn life() -> String {
+pub(crate) fn life() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let pid = std::process::id();
     let began = procfs::began(pid as i32).unwrap_or_else(procfs::ticks_now);

@@ -2,7 +2,8 @@
 //!
 //! [`read_job`] turns the text of a job file into a [`Job`](cadran_core::Job), or into [`Diagnostic`]s that point at
 //! line and column. [`Folder`] does that for a directory tree and says what changed in it, and [`watch`] keeps looking.
-//! [`encode`] and [`Decoder`] are the way of a job into the store and back.
+//! [`encode`] and [`Decoder`] are the way of a job into the store and back. [`read_settings`] reads other YAML files of
+//! Cadran with the same care.
 //!
 //! ```
 //! use cadran_spec::{Decoder, ReadOptions, read_job};
@@ -39,6 +40,8 @@ pub use diagnostic::{Code, Diagnostic, Severity};
 pub use folder::{
     Change, FILES_MAX, FileDiagnostics, Folder, Scan, WatchHandle, WatchOptions, read_file, watch,
 };
-pub use read::{MAX_ACTIVE_STEPS_DEFAULT, Parsed, ReadOptions, Reader, read_job};
+pub use read::{
+    Key, MAX_ACTIVE_STEPS_DEFAULT, Parsed, ReadOptions, Reader, Section, Shape, key, read_job, read_settings,
+};
 pub use stored::{DecodeError, Decoder, ScheduleText, encode, stored_schedules};
 pub use tree::FILE_BYTES_MAX;

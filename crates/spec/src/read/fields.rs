@@ -6,13 +6,14 @@ use crate::suggest::nearest;
 use crate::tree::{Kind, Node};
 
 /// A key with its other spellings, all in `snake_case`; `camelCase` is accepted for each.
-pub(crate) struct Key {
+#[derive(Debug)]
+pub struct Key {
     pub(crate) name: &'static str,
     pub(crate) also: &'static [&'static str],
 }
 
 /// A key and nothing else it is called.
-pub(crate) const fn key(name: &'static str) -> Key {
+pub const fn key(name: &'static str) -> Key {
     Key { name, also: &[] }
 }
 
@@ -22,12 +23,14 @@ pub(crate) const fn keys(name: &'static str, also: &'static [&'static str]) -> K
 }
 
 /// What a map may hold.
-pub(crate) struct Shape {
+#[derive(Debug)]
+pub struct Shape {
     /// As in "a step has no key …".
-    pub(crate) what: &'static str,
-    pub(crate) keys: &'static [Key],
+    pub what: &'static str,
+    /// The keys it may have.
+    pub keys: &'static [Key],
     /// Keys that other schedulers know here, and what to do instead.
-    pub(crate) unsupported: &'static [(&'static str, &'static str)],
+    pub unsupported: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Clone, Copy)]

@@ -7,6 +7,7 @@ mod job;
 mod lists;
 mod scalar;
 mod schedule;
+mod settings;
 mod step;
 
 use std::sync::Arc;
@@ -17,6 +18,9 @@ use crate::diagnostic::Diagnostic;
 use crate::stored::{Memo, ScheduleText, encode_parts};
 use crate::tree::{self, Tree};
 use findings::Findings;
+
+pub use fields::{Key, Shape, key};
+pub use settings::{Section, read_settings};
 
 /// Steps of one run at once, for a file that does not say.
 pub const MAX_ACTIVE_STEPS_DEFAULT: u16 = 64;
