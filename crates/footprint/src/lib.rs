@@ -37,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 pub mod held;
+mod mix;
 mod mode;
 
 pub use mode::Mode;

@@ -8,6 +8,8 @@ pub enum Mode {
     WriteBelow,
     /// The key and everything below it is read.
     Read,
+    /// The key and everything below it is read, and something below it is written or claimed.
+    ReadWriteBelow,
     /// The key and everything below it is written.
     Write,
     /// The key is taken for one alone, as a port is. Excludes what a write excludes.
@@ -23,8 +25,10 @@ impl Mode {
         match (self, other) {
             (Units, _) | (_, Units) => false,
             (Write | Claim, _) | (_, Write | Claim) => true,
+            (ReadBelow, _) | (_, ReadBelow) => false,
+            (ReadWriteBelow, _) | (_, ReadWriteBelow) => true,
             (Read, WriteBelow) | (WriteBelow, Read) => true,
-            (ReadBelow | WriteBelow | Read, ReadBelow | WriteBelow | Read) => false,
+            (Read, Read) | (WriteBelow, WriteBelow) => false,
         }
     }
 
@@ -32,23 +36,18 @@ impl Mode {
     pub const fn above(self) -> Option<Mode> {
         match self {
             Mode::ReadBelow | Mode::Read => Some(Mode::ReadBelow),
-            Mode::WriteBelow | Mode::Write | Mode::Claim => Some(Mode::WriteBelow),
+            Mode::WriteBelow | Mode::ReadWriteBelow | Mode::Write | Mode::Claim => Some(Mode::WriteBelow),
             Mode::Units => None,
         }
     }
 
-    /// Whether whoever has this needs no other besides it.
-    pub(crate) const fn covers(self, other: Mode) -> bool {
-        use Mode::*;
-        matches!(
-            (self, other),
-            (ReadBelow, ReadBelow)
-                | (WriteBelow, ReadBelow | WriteBelow)
-                | (Read, ReadBelow | Read)
-                | (Write, ReadBelow | WriteBelow | Read | Write)
-                | (Claim, ReadBelow | WriteBelow | Read | Write | Claim)
-                | (Units, Units)
-        )
+    /// The use of one owner that uses a key in both ways.
+    pub const fn joined(self, other: Mode) -> Mode {
+        match (self, other) {
+            (Mode::Read, Mode::WriteBelow) | (Mode::WriteBelow, Mode::Read) => Mode::ReadWriteBelow,
+            (one, other) if (one as u8) < (other as u8) => other,
+            (one, _) => one,
+        }
     }
 }
 
@@ -56,26 +55,30 @@ impl Mode {
 mod tests {
     use super::Mode::{self, *};
 
-    const ALL: [Mode; 6] = [ReadBelow, WriteBelow, Read, Write, Claim, Units];
+    const ALL: [Mode; 7] = [ReadBelow, WriteBelow, Read, ReadWriteBelow, Write, Claim, Units];
 
     #[test]
     fn each_pair_excludes_or_not() {
         // Rows and columns in the order of ALL.
-        let table = ["000110", "001110", "010110", "111110", "111110", "000000"];
+        let table = ["0000110", "0011110", "0101110", "0111110", "1111110", "1111110", "0000000"];
         for (a, row) in ALL.into_iter().zip(table) {
             for (b, cell) in ALL.into_iter().zip(row.chars()) {
                 assert_eq!(a.excludes(b), cell == '1', "{a:?} {b:?}");
-                assert_eq!(a.excludes(b), b.excludes(a), "{a:?} {b:?}");
             }
         }
     }
 
     #[test]
-    fn what_covers_excludes_at_least_as_much() {
-        for a in ALL {
-            for b in ALL.into_iter().filter(|b| a.covers(*b)) {
-                assert!(ALL.into_iter().all(|other| !b.excludes(other) || a.excludes(other)), "{a:?} {b:?}");
-                assert!(b.above().is_none_or(|b| a.above().is_some_and(|a| a.covers(b))), "{a:?} {b:?}");
+    fn a_joined_use_excludes_what_either_excludes() {
+        let uses = &ALL[..6];
+        for &a in uses {
+            for &b in uses {
+                let both = a.joined(b);
+                assert_eq!(both, b.joined(a));
+                for &other in uses {
+                    let either = a.excludes(other) || b.excludes(other);
+                    assert_eq!(both.excludes(other), either, "{a:?} {b:?} {other:?}");
+                }
             }
         }
     }

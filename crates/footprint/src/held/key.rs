@@ -1,11 +1,10 @@
-use std::collections::BTreeMap;
-
 use super::Error;
+use super::arena::KEYS_MAX;
+use super::chains::{Chains, NONE};
+use crate::mix;
 
 /// Segments in one path: deeper ones are a mistake, and each costs a mark on every acquisition.
 pub const DEPTH_MAX: usize = 32;
-/// Keys known at once: what fits beside a mode in 32 bits.
-pub const KEYS_MAX: usize = 1 << 29;
 
 /// A path, as a small number. Good until it is forgotten, see [`Reservations::forget_unused`].
 ///
@@ -34,8 +33,8 @@ pub fn segments(name: &str) -> impl Iterator<Item = &str> {
 pub(crate) struct Node {
     pub(crate) parent: Option<Key>,
     segment: Box<str>,
-    /// Keys right below it, owners that hold or await it, and pins. What is used is not forgotten.
-    pub(crate) uses: u32,
+    /// Keys right below it.
+    pub(crate) children: u32,
     pub(crate) ordered: bool,
     /// Of a pool.
     pub(crate) capacity: Option<u32>,
@@ -46,12 +45,16 @@ pub(crate) struct Node {
 pub(crate) struct Keys {
     nodes: Vec<Option<Node>>,
     vacant: Vec<Key>,
-    by_path: BTreeMap<(Option<Key>, Box<str>), Key>,
+    chains: Chains<(Option<Key>, Box<str>)>,
 }
 
 impl Keys {
-    /// The key of a path; it and those above it are made when they are new.
-    pub(crate) fn intern<'a>(&mut self, path: impl IntoIterator<Item = &'a str>) -> Result<Key, Error> {
+    /// The key of a path; it and those above it are made when they are new, and `made` is told.
+    pub(crate) fn intern<'a>(
+        &mut self,
+        path: impl IntoIterator<Item = &'a str>,
+        mut made: impl FnMut(Key),
+    ) -> Result<Key, Error> {
         let mut at = None;
         for (depth, segment) in path.into_iter().enumerate() {
             if segment.is_empty() {
@@ -60,19 +63,29 @@ impl Keys {
             if depth == DEPTH_MAX {
                 return Err(Error::TooDeep);
             }
-            at = Some(self.child(at, segment)?);
+            at = Some(self.child(at, segment, &mut made)?);
         }
         at.ok_or(Error::EmptySegment)
     }
 
-    fn child(&mut self, parent: Option<Key>, segment: &str) -> Result<Key, Error> {
-        if let Some(&key) = self.by_path.get(&(parent, segment.into())) {
-            return Ok(key);
+    fn child(
+        &mut self,
+        parent: Option<Key>,
+        segment: &str,
+        made: &mut impl FnMut(Key),
+    ) -> Result<Key, Error> {
+        let hash = hash(parent, segment);
+        let is = |slot: u32| {
+            let node = self.nodes[slot as usize].as_ref();
+            node.is_some_and(|node| node.parent == parent && *node.segment == *segment)
+        };
+        if let Some(slot) = self.chains.find(hash, is, || (parent, segment.into())) {
+            return Ok(Key(slot));
         }
         if parent.is_some_and(|parent| self.node(parent).is_some_and(|node| node.capacity.is_some())) {
             return Err(Error::Pool);
         }
-        let node = Node { parent, segment: segment.into(), uses: 0, ordered: false, capacity: None };
+        let node = Node { parent, segment: segment.into(), children: 0, ordered: false, capacity: None };
         let key = match self.vacant.pop() {
             Some(key) => key,
             None if self.nodes.len() == KEYS_MAX => return Err(Error::Full),
@@ -82,10 +95,16 @@ impl Keys {
             }
         };
         self.nodes[key.0 as usize] = Some(node);
-        self.by_path.insert((parent, segment.into()), key);
+        let nodes = &self.nodes;
+        let hash_of = |slot: u32| {
+            let node = nodes[slot as usize].as_ref();
+            node.map_or(0, |node| self::hash(node.parent, &node.segment))
+        };
+        self.chains.insert(hash, key.0, || (parent, segment.into()), hash_of);
         if let Some(parent) = parent.and_then(|parent| self.node_mut(parent)) {
-            parent.uses += 1;
+            parent.children += 1;
         }
+        made(key);
         Ok(key)
     }
 
@@ -113,29 +132,33 @@ impl Keys {
         self.nodes.len() - self.vacant.len()
     }
 
-    /// Forgets what nothing uses, and then what only that used.
-    pub(crate) fn forget_unused(&mut self) -> usize {
+    /// Forgets what is not used, then what only lay above that. `gone` is told.
+    pub(crate) fn forget(&mut self, used: impl Fn(Key) -> bool, mut gone: impl FnMut(Key)) -> usize {
         let before = self.len();
         for index in 0..self.nodes.len() {
             let mut at = Some(Key(index as u32));
             while let Some(key) = at {
-                at = None;
-                if self.node(key).is_some_and(|node| node.uses == 0)
-                    && let Some(node) = self.nodes[key.0 as usize].take()
-                {
-                    self.by_path.remove(&(node.parent, node.segment));
-                    self.vacant.push(key);
-                    if let Some(parent) = node.parent
-                        && let Some(above) = self.node_mut(parent)
-                    {
-                        above.uses -= 1;
-                        at = Some(parent);
-                    }
+                let kept = |node: &Node| node.children > 0 || node.ordered || node.capacity.is_some();
+                if self.node(key).is_none_or(kept) || used(key) {
+                    break;
                 }
+                let Some(node) = self.nodes[key.0 as usize].take() else { break };
+                let hash = hash(node.parent, &node.segment);
+                self.chains.remove(hash, key.0, || (node.parent, node.segment));
+                self.vacant.push(key);
+                gone(key);
+                if let Some(above) = node.parent.and_then(|parent| self.node_mut(parent)) {
+                    above.children -= 1;
+                }
+                at = node.parent;
             }
         }
         before - self.len()
     }
+}
+
+fn hash(parent: Option<Key>, segment: &str) -> u64 {
+    mix::text(u64::from(parent.map_or(NONE, |parent| parent.0)), segment)
 }
 
 #[cfg(test)]
@@ -160,24 +183,22 @@ mod tests {
     #[test]
     fn unused_keys_are_forgotten_and_their_numbers_used_again() {
         let mut keys = Keys::default();
-        let ab = keys.intern(["a", "b"]).unwrap();
-        let ac = keys.intern(["a", "c"]).unwrap();
-        assert_eq!(keys.intern(["a", "b"]), Ok(ab));
-        keys.node_mut(ac).unwrap().uses += 1;
-        assert_eq!((keys.forget_unused(), keys.len()), (1, 2));
+        let ab = keys.intern(["a", "b"], |_| ()).unwrap();
+        let ac = keys.intern(["a", "c"], |_| ()).unwrap();
+        assert_eq!(keys.intern(["a", "b"], |_| panic!("it is known")), Ok(ab));
+        assert_eq!((keys.forget(|key| key == ac, |_| ()), keys.len()), (1, 2));
         assert_eq!(keys.path(ac), ["a", "c"]);
-        keys.node_mut(ac).unwrap().uses -= 1;
-        assert_eq!((keys.forget_unused(), keys.len()), (2, 0));
-        keys.intern(["x", "y", "z"]).unwrap();
+        assert_eq!((keys.forget(|_| false, |_| ()), keys.len()), (2, 0));
+        keys.intern(["x", "y", "z"], |_| ()).unwrap();
         assert_eq!(keys.nodes.len(), 3);
     }
 
     #[test]
     fn paths_are_bounded() {
         let mut keys = Keys::default();
-        assert_eq!(keys.intern([""]), Err(Error::EmptySegment));
-        assert_eq!(keys.intern([]), Err(Error::EmptySegment));
-        assert!(keys.intern(["a"; DEPTH_MAX]).is_ok());
-        assert_eq!(keys.intern(["a"; DEPTH_MAX + 1]), Err(Error::TooDeep));
+        assert_eq!(keys.intern([""], |_| ()), Err(Error::EmptySegment));
+        assert_eq!(keys.intern([], |_| ()), Err(Error::EmptySegment));
+        assert!(keys.intern(["a"; DEPTH_MAX], |_| ()).is_ok());
+        assert_eq!(keys.intern(["a"; DEPTH_MAX + 1], |_| ()), Err(Error::TooDeep));
     }
 }

@@ -1,3 +1,5 @@
+use std::cmp::Ordering;
+
 use super::{Error, Key, key::Keys};
 use crate::Mode;
 
@@ -76,27 +78,20 @@ impl Request {
         if self.uses.len() > ENTRIES_MAX { Err(Error::TooManyKeys) } else { Ok(()) }
     }
 
-    /// Every key once, with its strongest use; twice where neither of two covers the other (read, with a write below).
+    /// Every key once, with its uses joined and its most units.
     fn compact(&mut self) {
-        // Strongest first within a key, so that what is kept is never covered by what follows.
-        self.uses.sort_unstable_by(|a, b| (a.key, b.mode, b.units).cmp(&(b.key, a.mode, a.units)));
-        let mut kept = 0;
-        for at in 0..self.uses.len() {
-            let this = self.uses[at];
-            let covered = self.uses[..kept]
-                .iter()
-                .rev()
-                .take_while(|before| before.key == this.key)
-                .any(|before| before.mode.covers(this.mode));
-            if !covered {
-                self.uses[kept] = this;
-                kept += 1;
+        self.uses.sort_unstable();
+        self.uses.dedup_by(|next, kept| {
+            let same = next.key == kept.key;
+            if same {
+                kept.mode = kept.mode.joined(next.mode);
+                kept.units = kept.units.max(next.units);
             }
-        }
-        self.uses.truncate(kept);
+            same
+        });
     }
 
-    /// Its uses: by key, the stronger first.
+    /// Its uses, each key once, in the order of their numbers.
     pub fn uses(&self) -> &[Use] {
         &self.uses
     }
@@ -108,26 +103,17 @@ impl Request {
         other: &Request,
         capacity: impl Fn(Key) -> u32,
     ) -> Option<(Key, Mode, Mode)> {
-        let (mut left, mut right) = (&self.uses[..], &other.uses[..]);
-        while let (Some(a), Some(b)) = (left.first(), right.first()) {
-            if a.key != b.key {
-                let behind = if a.key < b.key { &mut left } else { &mut right };
-                *behind = &behind[1..];
-                continue;
-            }
-            let key = a.key;
-            let same = |uses: &[Use]| uses.iter().take_while(|at| at.key == key).count();
-            let (ours, theirs) = (&left[..same(left)], &right[..same(right)]);
-            for a in ours {
-                for b in theirs {
-                    let short = a.mode == Mode::Units
-                        && u64::from(a.units) + u64::from(b.units) > u64::from(capacity(key));
-                    if a.mode.excludes(b.mode) || short {
-                        return Some((key, a.mode, b.mode));
-                    }
+        let (mut left, mut right) = (self.uses.iter().peekable(), other.uses.iter().peekable());
+        while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
+            let units = u64::from(a.units) + u64::from(b.units);
+            match a.key.cmp(&b.key) {
+                Ordering::Less => drop(left.next()),
+                Ordering::Greater => drop(right.next()),
+                Ordering::Equal if a.mode.excludes(b.mode) || units > u64::from(capacity(a.key)) => {
+                    return Some((a.key, a.mode, b.mode));
                 }
+                Ordering::Equal => drop((left.next(), right.next())),
             }
-            (left, right) = (&left[ours.len()..], &right[theirs.len()..]);
         }
         None
     }
@@ -141,9 +127,9 @@ mod tests {
     fn duplicates_and_overlaps_leave_the_strongest() {
         use Mode::*;
         let mut keys = Keys::default();
-        let a = keys.intern(["a"]).unwrap();
-        let ab = keys.intern(["a", "b"]).unwrap();
-        let pool = keys.intern(["gpu"]).unwrap();
+        let a = keys.intern(["a"], |_| ()).unwrap();
+        let ab = keys.intern(["a", "b"], |_| ()).unwrap();
+        let pool = keys.intern(["gpu"], |_| ()).unwrap();
         keys.node_mut(pool).unwrap().capacity = Some(4);
         let check = |needs: &[Need], expected: &[(Key, Mode)]| {
             let request = Request::new(needs, &keys).unwrap();
@@ -153,7 +139,7 @@ mod tests {
         check(&[Need::Read(a), Need::Read(a)], &[(a, Read)]);
         check(&[Need::Read(a), Need::Write(a), Need::Claim(a)], &[(a, Claim)]);
         check(&[Need::Write(ab)], &[(a, WriteBelow), (ab, Write)]);
-        check(&[Need::Read(a), Need::Write(ab)], &[(a, Read), (a, WriteBelow), (ab, Write)]);
+        check(&[Need::Read(a), Need::Write(ab)], &[(a, ReadWriteBelow), (ab, Write)]);
         check(&[Need::Write(ab), Need::Write(a)], &[(a, Write), (ab, Write)]);
         check(&[Need::Units(pool, 1), Need::Units(pool, 3), Need::Units(pool, 2)], &[(pool, Units)]);
         check(&[Need::Units(pool, 0)], &[]);

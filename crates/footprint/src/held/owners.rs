@@ -1,0 +1,83 @@
+use super::Owner;
+use super::chains::{Chains, NONE};
+use crate::mix;
+
+/// One that holds or waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Record {
+    pub(crate) owner: Owner,
+    /// Its block of entries.
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+    /// Its record as a waiter, while it waits.
+    pub(crate) waiter: u32,
+}
+
+impl Record {
+    /// The numbers of its entries.
+    pub(crate) fn entries(&self) -> std::ops::Range<u32> {
+        self.start..self.start + self.len
+    }
+}
+
+/// Owners by slot, found by their number.
+#[derive(Default)]
+pub(crate) struct Owners {
+    records: Vec<Record>,
+    vacant: Vec<u32>,
+    chains: Chains<Owner>,
+}
+
+impl Owners {
+    #[inline]
+    pub(crate) fn find(&self, owner: Owner) -> Option<u32> {
+        self.chains.find(mix::number(owner), |slot| self.records[slot as usize].owner == owner, || owner)
+    }
+
+    /// The slot that [`insert`](Owners::insert) will use next.
+    pub(crate) fn next(&self) -> u32 {
+        self.vacant.last().copied().unwrap_or(self.records.len() as u32)
+    }
+
+    pub(crate) fn insert(&mut self, record: Record) -> u32 {
+        let slot = match self.vacant.pop() {
+            Some(slot) => {
+                self.records[slot as usize] = record;
+                slot
+            }
+            None => {
+                self.records.push(record);
+                (self.records.len() - 1) as u32
+            }
+        };
+        let (owner, records) = (record.owner, &self.records);
+        let hash_of = |slot: u32| mix::number(records[slot as usize].owner);
+        self.chains.insert(mix::number(owner), slot, || owner, hash_of);
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let owner = self.records[slot as usize].owner;
+        self.chains.remove(mix::number(owner), slot, || owner);
+        self.vacant.push(slot);
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, slot: u32) -> &Record {
+        &self.records[slot as usize]
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, slot: u32) -> &mut Record {
+        &mut self.records[slot as usize]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.records.len() - self.vacant.len()
+    }
+
+    /// The waiter of an owner, if it waits.
+    pub(crate) fn waiter(&self, slot: u32) -> Option<u32> {
+        Some(self.get(slot).waiter).filter(|&waiter| waiter != NONE)
+    }
+}

@@ -1,0 +1,248 @@
+//! Marking, and what a mark that is taken away allows.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::cell::{COUNTERS, FORBIDS, ONE};
+use super::chains::NONE;
+use super::line::Watch;
+use super::look::is_short;
+use super::{Key, Owner, Rank, Reservations, Use};
+use crate::Mode;
+
+/// Tickets passed over at one key while looking for those that may go on. Far behind one that is stopped, whoever could
+/// go on waits a little longer: the work of one release stays bounded.
+const PASS_MAX: u32 = 1_000;
+
+/// Lists that are used again and again.
+#[derive(Default)]
+pub(super) struct Scratch {
+    /// Keys with waiters that were given back.
+    pub(super) freed: Vec<Key>,
+    /// Tickets that have all they stood for, with their owners' slots.
+    complete: Vec<(u64, u32)>,
+    /// The most urgent watcher of each list that may go on.
+    fronts: BinaryHeap<Reverse<Front>>,
+}
+
+/// The most urgent of those that watch for the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Front {
+    urgency: (Rank, u64),
+    waiter: u32,
+    watch: Watch,
+}
+
+impl Reservations {
+    /// Marks one use, which nothing stops.
+    #[inline]
+    pub(super) fn mark(&mut self, entry: u32) {
+        let Use { key, mode, units } = self.arena.used(entry);
+        let cell = &mut self.cells[key.0 as usize];
+        cell.held += ONE[mode as usize] + u64::from(units);
+        self.arena.link(&mut cell.head, entry, mode != Mode::ReadBelow);
+    }
+
+    /// Takes away all marks of an owner, and the owner. Keys with waiters are noted for [`serve`](Reservations::serve).
+    #[inline]
+    pub(super) fn leave(&mut self, slot: u32) {
+        let record = *self.owners.get(slot);
+        let marked = record.waiter == NONE || self.lines.waiter(record.waiter).has_ticket;
+        for entry in record.entries().filter(|_| marked) {
+            let Use { key, mode, units } = self.arena.used(entry);
+            let cell = &mut self.cells[key.0 as usize];
+            let one = ONE[mode as usize] + u64::from(units);
+            if self.arena.get(entry).is_in_line() {
+                let line = self.lines.line_mut(cell.line);
+                line.leaves(mode, units);
+                self.arena.unlink(&mut line.first, entry);
+            } else {
+                cell.held -= one;
+                self.arena.unlink(&mut cell.head, entry);
+            }
+            if cell.line != NONE {
+                self.scratch.freed.push(key);
+            }
+        }
+        self.arena.vacate(record.start, record.len);
+        self.owners.remove(slot);
+    }
+
+    /// Lets go on whoever can, now that the noted keys were given back: first those in line, then those that watch.
+    pub(super) fn serve(&mut self, granted: &mut Vec<Owner>) {
+        if self.scratch.freed.is_empty() {
+            return;
+        }
+        let freed = std::mem::take(&mut self.scratch.freed);
+        for &key in &freed {
+            self.advance(key);
+        }
+        self.scratch.complete.sort_unstable();
+        for (_, slot) in self.scratch.complete.drain(..) {
+            let record = self.owners.get_mut(slot);
+            granted.push(record.owner);
+            let waiter = std::mem::replace(&mut record.waiter, NONE);
+            self.lines.remove(waiter);
+        }
+        for &key in &freed {
+            self.note_fronts(key);
+        }
+        while let Some(Reverse(front)) = self.scratch.fronts.pop() {
+            self.try_again(front, granted);
+        }
+        for &key in &freed {
+            self.close_line(key);
+        }
+        self.scratch.freed = freed;
+        self.scratch.freed.clear();
+    }
+
+    /// Lets a waiter watch the key of an entry.
+    pub(super) fn park(&mut self, waiter: u32, entry: u32) {
+        let wanted = self.arena.used(entry);
+        let cell = &mut self.cells[wanted.key.0 as usize];
+        if cell.line == NONE {
+            cell.line = self.lines.open(None);
+        }
+        self.lines.park(waiter, Watch::new(cell.line, wanted), entry);
+    }
+
+    /// Lets a waiter watch no more.
+    pub(super) fn unpark(&mut self, waiter: u32) {
+        let wanted = self.arena.used(self.lines.waiter(waiter).watched);
+        let line = self.cells[wanted.key.0 as usize].line;
+        self.lines.unpark(waiter, Watch::new(line, wanted));
+        self.close_line(wanted.key);
+    }
+
+    /// Puts a waiter in line for all its keys at once. What is free is its own from now on.
+    pub(super) fn take_ticket(&mut self, waiter: u32) {
+        self.numbers += 1;
+        let slot = self.lines.waiter(waiter).owner;
+        let mut in_line = 0;
+        for entry in self.owners.get(slot).entries() {
+            let wanted = self.arena.used(entry);
+            if !self.is_blocked(wanted) {
+                self.mark(entry);
+                continue;
+            }
+            in_line += 1;
+            let cell = &mut self.cells[wanted.key.0 as usize];
+            if cell.line == NONE {
+                cell.line = self.lines.open(None);
+            }
+            let line = self.lines.line_mut(cell.line);
+            line.joins(wanted.mode, wanted.units);
+            self.arena.get_mut(entry).set_in_line(true);
+            self.arena.link(&mut line.first, entry, false);
+        }
+        let number = self.numbers;
+        let waiter = self.lines.waiter_mut(waiter);
+        (waiter.has_ticket, waiter.number, waiter.in_line) = (true, number, in_line);
+    }
+
+    /// Gives a key to those in line for it that nothing before them stops.
+    fn advance(&mut self, key: Key) {
+        let cell = &mut self.cells[key.0 as usize];
+        let line = self.lines.line(cell.line);
+        let (mut at, capacity) = (line.first, line.capacity);
+        if at == NONE {
+            return;
+        }
+        let last = self.arena.get(at).prev;
+        let (mut passed, mut before) = (0, 0);
+        loop {
+            let Use { mode, units, .. } = self.arena.used(at);
+            let one = ONE[mode as usize] + u64::from(units);
+            let stopped = match capacity {
+                Some(capacity) => is_short(cell.held, units, capacity),
+                None => (cell.held | before) & FORBIDS[mode as usize] != 0,
+            };
+            let (this, next) = (at, self.arena.get(at).next);
+            let line = self.lines.line_mut(cell.line);
+            if stopped {
+                passed += 1;
+                before |= one;
+                // Of a pool, the first that lacks units stops all. Of other keys, go on while some in line could.
+                if capacity.is_some() || passed == PASS_MAX || nobody_fits(cell.held | before, line.lined) {
+                    return;
+                }
+            } else {
+                line.leaves(mode, units);
+                self.arena.unlink(&mut line.first, this);
+                self.arena.get_mut(this).set_in_line(false);
+                cell.held += one;
+                self.arena.link(&mut cell.head, this, mode != Mode::ReadBelow);
+                let slot = self.arena.get(this).owner();
+                let waiter = self.lines.waiter_mut(self.owners.get(slot).waiter);
+                waiter.in_line -= 1;
+                if waiter.in_line == 0 {
+                    self.scratch.complete.push((waiter.number, slot));
+                }
+            }
+            if this == last {
+                return;
+            }
+            at = next;
+        }
+    }
+
+    /// Notes the most urgent of each list at a key that its state does not stop.
+    fn note_fronts(&mut self, key: Key) {
+        let line = self.cells[key.0 as usize].line;
+        let mut fronts = std::mem::take(&mut self.scratch.fronts);
+        let free = |mode, units| !self.is_blocked(Use { key, mode, units });
+        self.lines.fronts(key.0, line, free, |watch, waiter| {
+            let urgency = self.lines.waiter(waiter).urgency();
+            fronts.push(Reverse(Front { urgency, waiter, watch }));
+        });
+        self.scratch.fronts = fronts;
+    }
+
+    /// Tries the most urgent watcher of a list, unless its key is taken again.
+    fn try_again(&mut self, front: Front, granted: &mut Vec<Owner>) {
+        let entry = self.lines.waiter(front.waiter).watched;
+        if self.is_blocked(self.arena.used(entry)) {
+            // What stops it stops all that want the same, and nothing more is given back meanwhile.
+            return;
+        }
+        if let Some(next) = self.lines.after(front.waiter, front.watch) {
+            let urgency = self.lines.waiter(next).urgency();
+            self.scratch.fronts.push(Reverse(Front { urgency, waiter: next, watch: front.watch }));
+        }
+        self.lines.unpark(front.waiter, front.watch);
+        let slot = self.lines.waiter(front.waiter).owner;
+        let record = *self.owners.get(slot);
+        let blocked = record.entries().find(|&entry| self.is_blocked(self.arena.used(entry)));
+        let Some(blocked) = blocked else {
+            for entry in record.entries() {
+                self.mark(entry);
+            }
+            self.owners.get_mut(slot).waiter = NONE;
+            self.lines.remove(front.waiter);
+            granted.push(record.owner);
+            return;
+        };
+        let waiter = self.lines.waiter_mut(front.waiter);
+        waiter.tries += 1;
+        if waiter.tries >= self.limits.tries_max {
+            self.take_ticket(front.waiter);
+        } else {
+            self.park(front.waiter, blocked);
+        }
+    }
+
+    /// Closes the line of a key when nobody is left in it.
+    fn close_line(&mut self, key: Key) {
+        let cell = &mut self.cells[key.0 as usize];
+        if cell.line != NONE && self.lines.close_if_empty(cell.line) {
+            cell.line = NONE;
+        }
+    }
+}
+
+/// Whether none of those in line fits beside what is taken.
+fn nobody_fits(taken: u64, lined: u64) -> bool {
+    let fits = |mode: Mode| lined & COUNTERS[mode as usize] != 0 && taken & FORBIDS[mode as usize] == 0;
+    ![Mode::ReadBelow, Mode::WriteBelow, Mode::Read, Mode::Write].into_iter().any(fits)
+}
