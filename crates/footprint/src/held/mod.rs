@@ -188,14 +188,6 @@ impl Reservations {
         }
     }
 
-    /// Takes all of the request, whoever has it: for work that runs already when its owner is told of it, as after a
-    /// restart. Two that exclude one another may hold then; each is counted, and others wait for the end of both.
-    pub fn hold(&mut self, owner: Owner, request: &Request) -> Result<(), Error> {
-        self.may_enter(owner, request)?;
-        self.enter(owner, request, State::Holds);
-        Ok(())
-    }
-
     /// As [`acquire`](Reservations::acquire), and waits when it cannot be had now.
     pub fn wait(&mut self, owner: Owner, rank: Rank, request: &Request) -> Result<Standing, Error> {
         self.may_enter(owner, request)?;

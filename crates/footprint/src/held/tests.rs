@@ -256,18 +256,3 @@ fn keys_in_use_are_remembered_and_others_forgotten() {
     assert_eq!(world.ends(2), []);
     assert_eq!((world.held.forget_unused(), world.held.keys_len()), (2, 1));
 }
-
-#[test]
-fn what_runs_already_holds_whoever_has_it() {
-    let mut world = World::new();
-    world.pool("gpu", 2);
-    for owner in [1, 2] {
-        let request = world.request("w a/b, r c, u2 gpu");
-        assert_eq!(world.held.hold(owner, &request), Ok(()));
-    }
-    assert!(!world.waits(3, 0, "r a"));
-    assert!(!world.waits(4, 0, "u1 gpu"));
-    assert!(world.acquires(5, "r c"));
-    assert_eq!(world.ends(1), []);
-    assert_eq!(world.ends(2), [3, 4]);
-}
