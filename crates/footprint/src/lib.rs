@@ -1,7 +1,13 @@
 //! Footprints: what must not run together?
 //!
-//! Work declares the keys it reads, writes and claims. [`held::Reservations`] holds such footprints for as long as the
-//! work runs: all keys or none, readers together, writers alone, waiters woken when their key is free.
+//! Work declares the keys it reads, writes and claims. Two parts answer:
+//!
+//! - [`Scheduler`] decides about many pieces of work at once, as within one tick: [`PendingRewrite`]s are drained in one
+//!   order whatever order they came in, and [`reserve`](Scheduler::reserve) admits each that is independent of those
+//!   before it. Footprints that are asked about again and again can be [`Interned`]; then [`Stamps`] answer in
+//!   about a nanosecond a key.
+//! - [`held::Reservations`] holds footprints for as long as the work runs: all keys or none, readers together, writers
+//!   alone, waiters woken when their key is free.
 //!
 //! ```
 //! use cadran_footprint::held::{Limits, Need, Reservations, Standing};
@@ -33,11 +39,29 @@
 //! - There is one conflict rule, [`Mode::excludes`], for admission, explanation and comparison.
 //! - The same calls give the same answers. Nothing depends on the order of a hash table.
 //! - Duplicate and overlapping keys in one footprint are harmless: the strongest use counts.
+//! - Of several rewrites with the same scope hash and rule, the last that came is drained.
+//! - Tables keyed by what callers choose are bounded by their shape, not by hope: a crowd that shares a place is kept in
+//!   an ordered map (`adversarial` in the benchmark).
 
 #![forbid(unsafe_code)]
 
+mod chains;
+mod footprint;
 pub mod held;
+mod interned;
+mod marks;
 mod mix;
 mod mode;
+mod order;
+mod pending;
+mod rewrite;
+mod scheduler;
+mod stamps;
 
+pub use footprint::{AttachmentKey, Class, Conflict, EdgeKey, Footprint, NodeKey, PortKey, ResourceKey, Set};
+pub use interned::{Interned, InternedFull};
 pub use mode::Mode;
+pub use pending::{Drained, InOrder, PENDING_MAX, Pending, PendingFull};
+pub use rewrite::{PendingRewrite, Phase, RuleId, ScopeHash, TxId};
+pub use scheduler::{Scheduler, SchedulerKind};
+pub use stamps::{INTERNED_MAX, KeyUse, Stamps};

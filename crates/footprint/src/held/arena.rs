@@ -1,8 +1,8 @@
 //! Requests of all owners in one list: each a block of entries, which are linked by number into rings and lines.
 
-use super::chains::NONE;
 use super::{Error, Key, Use, cell::MODES};
 use crate::Mode;
+use crate::chains::NONE;
 
 const KEY_BITS: u32 = 29;
 /// Keys known at once: what fits beside a mode in 32 bits.

@@ -1,7 +1,7 @@
 //! What is marked on one key: how many use it in which way, packed so that a check is one `and`.
 
-use super::chains::NONE;
 use crate::Mode;
+use crate::chains::NONE;
 
 /// Bits of a counter: three of them, and one bit for the one that has a key alone.
 const COUNT_BITS: u32 = 21;

@@ -1,6 +1,6 @@
 use super::Error;
 use super::arena::KEYS_MAX;
-use super::chains::{Chains, NONE};
+use crate::chains::{Chains, NONE};
 use crate::mix;
 
 /// Segments in one path: deeper ones are a mistake, and each costs a mark on every acquisition.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::cell::{ALONE, MODES, ONE};
-use super::chains::NONE;
 use super::{Rank, Use};
 use crate::Mode;
+use crate::chains::NONE;
 
 /// The waiters of one key. Only keys that somebody waits for have one, and pools.
 #[derive(Clone)]

@@ -1,9 +1,9 @@
 //! Looking, without marking: is it free, who is in the way, why.
 
 use super::cell::{FORBIDS, FORGOTTEN, ONE};
-use super::chains::NONE;
 use super::{Blocked, Error, Key, Owner, PLACE_MAX, Reservations, Use, Why};
 use crate::Mode;
+use crate::chains::NONE;
 
 /// Tickets looked at to find one that is in the way. The first nearly always is; where it is not, naming it is near enough.
 const LOOK_MAX: usize = 16;

@@ -22,7 +22,7 @@
 mod answer;
 mod arena;
 mod cell;
-mod chains;
+
 mod key;
 mod line;
 mod look;
@@ -39,9 +39,9 @@ pub use key::{DEPTH_MAX, Key, segments};
 pub use request::{ENTRIES_MAX, Need, Request, Use};
 
 use crate::Mode;
+use crate::chains::NONE;
 use arena::Arena;
 use cell::Cell;
-use chains::NONE;
 use key::Keys;
 use line::{Lines, Waiter};
 use owners::{Owners, Record};

@@ -1,5 +1,5 @@
 use super::Owner;
-use super::chains::{Chains, NONE};
+use crate::chains::{Chains, NONE};
 use crate::mix;
 
 /// One that holds or waits.

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::cell::{COUNTERS, FORBIDS, ONE};
-use super::chains::NONE;
 use super::line::Watch;
 use super::look::is_short;
 use super::{Key, Owner, Rank, Reservations, Use};
 use crate::Mode;
+use crate::chains::NONE;
 
 /// Tickets passed over at one key while looking for those that may go on. Far behind one that is stopped, whoever could
 /// go on waits a little longer: the work of one release stays bounded.

@@ -2,9 +2,12 @@
 //!
 //! `CADRAN_FOOTPRINT_SEQUENCES=3000000 cargo test -p cadran-footprint --release --test guarantees` looks longer.
 
+mod allocation;
 mod chance;
+mod drain;
 mod held;
 mod plain_held;
+mod reserve;
 
 /// How many random sequences each property looks at, unless the environment says more.
 fn sequences(usual: u64) -> u64 {

@@ -1,0 +1,159 @@
+//! Generation-stamped sets: who used a key this time? Forgetting everything is counting one up.
+
+/// The stamp of nobody.
+const NEVER: u32 = 0;
+
+/// A generation and, in the last bit, whether the key was written: read at 2g, written at 2g + 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Generation(u32);
+
+impl Generation {
+    pub(crate) const FIRST: Generation = Generation(2);
+    /// The last one; after it, stamps begin anew and old ones must be wiped. One can still be added to its stamps.
+    pub(crate) const LAST: Generation = Generation(u32::MAX - 3);
+
+    pub(crate) fn next(self) -> Option<Generation> {
+        (self != Generation::LAST).then(|| Generation(self.0 + 2))
+    }
+
+    /// Whether a stamp stops a use: it was written now, or it was used now and is to be written. It is
+    /// [`Mode::excludes`](crate::Mode::excludes), counted.
+    #[inline]
+    pub(crate) fn stops(self, stamp: u32, writes: u32) -> bool {
+        stamp + writes > self.0
+    }
+
+    /// The stamp of a use.
+    #[inline]
+    pub(crate) fn stamp(self, writes: u32) -> u32 {
+        self.0 | writes
+    }
+
+    /// Whether a stamp is of this generation.
+    #[inline]
+    pub(crate) fn is_now(self, stamp: u32) -> bool {
+        stamp >= self.0
+    }
+}
+
+/// A use of an interned key, packed: its number and whether it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyUse(u32);
+
+/// Numbers of interned keys end here: a bit is for writing.
+pub const INTERNED_MAX: usize = 1 << 31;
+
+impl KeyUse {
+    /// A key that is read.
+    pub const fn read(key: u32) -> KeyUse {
+        KeyUse(key << 1)
+    }
+
+    /// A key that is written or claimed.
+    pub const fn write(key: u32) -> KeyUse {
+        KeyUse(key << 1 | 1)
+    }
+
+    /// The number of the key.
+    #[inline]
+    pub const fn key(self) -> u32 {
+        self.0 >> 1
+    }
+
+    #[inline]
+    const fn writes(self) -> u32 {
+        self.0 & 1
+    }
+}
+
+/// Stamps of interned keys: four bytes for each.
+pub struct Stamps {
+    stamps: Vec<u32>,
+    generation: Generation,
+}
+
+impl Default for Stamps {
+    fn default() -> Stamps {
+        Stamps::new(0)
+    }
+}
+
+impl Stamps {
+    /// For keys below `keys`; more can be [made room](Stamps::make_room) for.
+    pub fn new(keys: usize) -> Stamps {
+        Stamps { stamps: vec![NEVER; keys], generation: Generation::FIRST }
+    }
+
+    /// Makes room for keys below `keys`.
+    pub fn make_room(&mut self, keys: usize) {
+        if self.stamps.len() < keys {
+            self.stamps.resize(keys, NEVER);
+        }
+    }
+
+    /// Forgets all reservations.
+    pub fn begin(&mut self) {
+        self.generation = self.generation.next().unwrap_or_else(|| {
+            self.stamps.fill(NEVER);
+            Generation::FIRST
+        });
+    }
+
+    /// Admits a footprint if nothing that was admitted conflicts with it. Checks everything, then marks everything; keys
+    /// that there is no room for are refused.
+    #[inline]
+    pub fn reserve(&mut self, uses: &[KeyUse]) -> bool {
+        let generation = self.generation;
+        let stopped = |at: &KeyUse| match self.stamps.get(at.key() as usize) {
+            Some(&stamp) => generation.stops(stamp, at.writes()),
+            None => true,
+        };
+        // All keys are looked at even when one is taken: the looks overlap in time, and a jump would be guessed wrong.
+        if uses.iter().fold(false, |any, at| any | stopped(at)) {
+            return false;
+        }
+        for at in uses {
+            if let Some(stamp) = self.stamps.get_mut(at.key() as usize) {
+                *stamp = (*stamp).max(generation.stamp(at.writes()));
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mode;
+
+    #[test]
+    fn a_stamp_stops_what_the_conflict_rule_excludes() {
+        for generation in [Generation::FIRST, Generation(2_000_000), Generation::LAST] {
+            for (writes, mode) in [(0, Mode::Read), (1, Mode::Write)] {
+                for (wrote, by) in [(0, Mode::Read), (1, Mode::Write)] {
+                    assert_eq!(generation.stops(generation.stamp(wrote), writes), mode.excludes(by));
+                    let before = Generation(generation.0 - 2);
+                    assert!(!generation.stops(before.stamp(wrote), writes));
+                    assert!(
+                        !generation.is_now(before.stamp(wrote)) && generation.is_now(generation.stamp(wrote))
+                    );
+                }
+                assert!(!generation.stops(NEVER, writes));
+            }
+        }
+    }
+
+    #[test]
+    fn generations_begin_anew_without_old_marks() {
+        let mut stamps = Stamps::new(2);
+        stamps.generation = Generation::LAST;
+        assert!(stamps.reserve(&[KeyUse::write(0)]));
+        assert!(!stamps.reserve(&[KeyUse::read(0)]));
+        stamps.begin();
+        assert_eq!(stamps.generation, Generation::FIRST);
+        assert!(stamps.reserve(&[KeyUse::write(0), KeyUse::read(0), KeyUse::read(1)]));
+        assert!(!stamps.reserve(&[KeyUse::read(0)]));
+        assert!(stamps.reserve(&[KeyUse::read(1)]));
+        assert!(!stamps.reserve(&[KeyUse::read(2)]));
+    }
+}
