@@ -98,12 +98,65 @@ pub(crate) fn began(pid: i32) -> Option<Ticks> {
 
 /// The value of a variable in the environment a process was started with.
 pub(crate) fn variable(pid: i32, name: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    File::open(format!("/proc/{pid}/environ")).ok()?.take(ENVIRON_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    bytes.split(|byte| *byte == 0).find_map(|entry| {
+    value_in(&bytes_of(pid, "environ")?, name)
+}
+
+/// As [`variable`]; an error while the process changes from one program to another. It has left the environment of the
+/// old one, and that of the new one is not there yet: nobody can tell whose it is.
+pub(crate) fn variable_for_sure(pid: i32, name: &str) -> Result<Option<String>, InExec> {
+    for _ in 0..LOOKS {
+        if let Some(environ) = bytes_of(pid, "environ").filter(|environ| !environ.is_empty()) {
+            return Ok(value_in(&environ, name));
+        }
+        // Threads of the kernel have no program. What is gone, or of another user, cannot be asked.
+        if std::fs::read_link(format!("/proc/{pid}/exe")).is_err() {
+            return Ok(None);
+        }
+        match environ_bounds(pid) {
+            // A program that cleared its environment has one of no bytes; the end is the last the kernel writes.
+            Some((start, end)) if end != 0 && start == end => return Ok(None),
+            Some((_, 0)) | None => return Err(InExec),
+            Some(_) => {}
+        }
+    }
+    Err(InExec)
+}
+
+/// Looks at a process that goes through one `exec` after another.
+const LOOKS: u32 = 4;
+
+/// Where the environment of a process lies in its memory.
+fn environ_bounds(pid: i32) -> Option<(u64, u64)> {
+    let stat = bytes_of(pid, "stat")?;
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    // Fields 50 and 51; the first behind the bracket is field 3.
+    let mut fields = std::str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace().skip(47);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// A process was in the middle of an `exec`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InExec;
+
+fn value_in(environ: &[u8], name: &str) -> Option<String> {
+    environ.split(|byte| *byte == 0).find_map(|entry| {
         let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
         String::from_utf8(value.to_vec()).ok()
     })
+}
+
+/// A file of a process. What fits is read at once: between two reads the process may have a new program, and the second
+/// would find nothing.
+fn bytes_of(pid: i32, file: &str) -> Option<Vec<u8>> {
+    let mut file = File::open(format!("/proc/{pid}/{file}")).ok()?;
+    let mut bytes = vec![0; 16 << 10];
+    let len = file.read(&mut bytes).ok()?;
+    let is_full = len == bytes.len();
+    bytes.truncate(len);
+    if is_full {
+        file.take(ENVIRON_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    }
+    Some(bytes)
 }
 
 /// Signals a process of a snapshot, unless its pid has a new owner by now.

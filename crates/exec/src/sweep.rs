@@ -17,6 +17,9 @@ pub(crate) const MARK: &str = "CADRAN_MARK";
 /// must not hold us for ever.
 const ROUNDS_MAX: u32 = 50;
 
+/// Looks that are taken again only because a process is in the middle of an `exec`: two seconds, for a busy machine.
+const EXEC_LOOKS_MAX: u32 = 400;
+
 /// From the third look on: what was killed needs a moment to give back its memory.
 const ROUND_PAUSE: Duration = Duration::from_millis(5);
 
@@ -141,20 +144,33 @@ pub(crate) fn sweep(life: &str, opened: Ticks, is_live: impl Fn(&str) -> bool) -
 pub(crate) fn kill_left(leaders: &[Born], is_gone: impl Fn(&str) -> bool) -> usize {
     let leaders: BTreeMap<i32, &Born> = leaders.iter().map(|leader| (leader.pid, leader)).collect();
     let mut found = BTreeMap::new();
-    for _ in 0..ROUNDS_MAX {
+    let (mut rounds, mut exec_looks) = (0, 0);
+    while rounds < ROUNDS_MAX && exec_looks < EXEC_LOOKS_MAX {
         let snapshot = Snapshot::take();
-        let is_left = |process: &&Process| {
+        let mut is_unsure = false;
+        let mut is_left = |process: &&Process| {
             // A group whose leader is gone is only for sure its own by the mark.
-            leaders.get(&process.group).is_some_and(|leader| snapshot.is_alive(leader))
-                || procfs::variable(process.pid, MARK).is_some_and(|mark| is_gone(&mark))
+            if leaders.get(&process.group).is_some_and(|leader| snapshot.is_alive(leader)) {
+                return true;
+            }
+            let mark = procfs::variable_for_sure(process.pid, MARK);
+            is_unsure |= mark.is_err();
+            mark.is_ok_and(|mark| mark.is_some_and(|mark| is_gone(&mark)))
         };
-        let roots = snapshot.processes.values().filter(is_left).map(|process| process.pid);
+        let roots: Vec<i32> =
+            snapshot.processes.values().filter(&mut is_left).map(|process| process.pid).collect();
         let mut left = snapshot.below(roots);
         // A server that a step of its previous life has started must not end itself.
         left.retain(|process| process.pid != me());
         if left.is_empty() {
-            break;
+            if !is_unsure {
+                break;
+            }
+            exec_looks += 1;
+            pause();
+            continue;
         }
+        rounds += 1;
         for process in left {
             procfs::signal(&process, Signal::SIGKILL);
             found.insert(process.pid, process.began);
@@ -167,6 +183,37 @@ fn is_of(mark: &str, life: &str) -> bool {
     mark.strip_prefix(life).is_some_and(|rest| rest.starts_with('/'))
 }
 
+/// There is no moment to wait for: nothing tells when an `exec` of another process ends.
+#[allow(clippy::disallowed_methods)]
+fn pause() {
+    std::thread::sleep(ROUND_PAUSE);
+}
+
 fn me() -> i32 {
     std::process::id() as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// A process that is in the middle of an `exec` half of its life: without a second look one in some is missed.
+    #[test]
+    fn a_process_that_always_changes_its_program_is_found_by_its_mark() {
+        let life = format!("test-{}", me());
+        for no in 0..30 {
+            let mark = format!("{life}/{no}");
+            let mut command = Command::new("sh");
+            command.args(["-c", r#"echo; exec sh -c "$AGAIN""#]).process_group(0);
+            command.env("AGAIN", r#"exec sh -c "$AGAIN""#).env(MARK, &mark).stdout(Stdio::piped());
+            let mut child = command.spawn().expect("a shell");
+            let mut begun = [0];
+            std::io::Read::read_exact(child.stdout.as_mut().expect("a pipe"), &mut begun).expect("a line");
+            assert!(kill_left(&[], |its| its == mark) > 0, "{no} was not found");
+            child.wait().expect("it was killed");
+        }
+    }
 }
