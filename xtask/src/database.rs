@@ -17,7 +17,7 @@ pub(crate) struct Database {
 const SCRIPT: &str = "scripts/postgres.sh";
 
 /// A server that never came up has nothing to stop; its directory goes too.
-const STOP: &str = "\"$1\" stop \"$2\" >&2; stopped=$?\nrm -rf -- \"$2\"\nexit $stopped";
+pub(crate) const STOP: &str = "\"$1\" stop \"$2\" >&2; stopped=$?\nrm -rf -- \"$2\"\nexit $stopped";
 
 impl Database {
     pub(crate) fn start() -> Result<Database, String> {
@@ -57,7 +57,7 @@ impl Database {
 }
 
 /// The server runs as another user when we are root: that user must be able to pass through.
-fn make_dir(dir: &Path) -> Result<(), String> {
+pub(crate) fn make_dir(dir: &Path) -> Result<(), String> {
     let made = fs::create_dir(dir).and_then(|()| fs::set_permissions(dir, fs::Permissions::from_mode(0o755)));
     made.map_err(|error| format!("cannot make {}: {error}", dir.display()))
 }

@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod bench;
+mod buckets;
 mod check;
 mod database;
 mod files;
@@ -27,8 +28,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [--quick] [-- FILTER…]   All tests: formatting, lints, tests of the workspace with PostgreSQL, doc tests,
-                                repository checks, README commands. --quick goes without the database.
+  test [--quick] [-- FILTER…]   All tests: formatting, lints, tests of the workspace with PostgreSQL and S3, doc
+                                tests, repository checks, README commands. --quick goes without the servers.
                                 With filters only the tests whose names contain one of them run.
   check                         Repository checks: layers, licences, paths, files
   readme                        Run the README's command blocks that are marked for it

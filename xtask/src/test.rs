@@ -1,5 +1,6 @@
 use std::process::Command;
 
+use crate::buckets::Buckets;
 use crate::database::Database;
 use crate::program::{self, Watch, is_there, program};
 use crate::{Trouble, check, readme};
@@ -13,6 +14,9 @@ const POSTGRES: &str = "CADRAN_TEST_POSTGRES";
 
 /// Tests that need PostgreSQL pass over themselves when this is set; without either variable they fail.
 const SKIP_POSTGRES: &str = "CADRAN_SKIP_POSTGRES";
+
+/// Tests that need an S3 server pass over themselves when this is set.
+const SKIP_S3: &str = "CADRAN_SKIP_S3";
 
 /// Tests of clock jumps find libfaketime by this variable, and pass over themselves when the other is set.
 const FAKETIME: &str = "CADRAN_TEST_FAKETIME";
@@ -147,8 +151,9 @@ fn tests(options: &Options) -> Result<Played, String> {
     program::run(&mut program("cargo test --locked --workspace --tests --no-run --quiet"))?;
     provide_faketime(&mut command);
     let database = provide_database(options, &mut command)?;
+    let buckets = provide_buckets(options, &mut command)?;
     let tested = program::run(&mut command);
-    let stopped = database.map_or(Ok(()), Database::stop);
+    let stopped = database.map_or(Ok(()), Database::stop).and(buckets.map_or(Ok(()), Buckets::stop));
     tested.and(stopped).map(|()| Played::Passed)
 }
 
@@ -165,6 +170,21 @@ fn provide_database(options: &Options, command: &mut Command) -> Result<Option<D
     let database = Database::start()?;
     command.env(POSTGRES, database.url()).env_remove(SKIP_POSTGRES);
     Ok(Some(database))
+}
+
+fn provide_buckets(options: &Options, command: &mut Command) -> Result<Option<Buckets>, String> {
+    if options.quick {
+        println!("--quick: tests that need S3 are passed over");
+        command.env(SKIP_S3, "1");
+        return Ok(None);
+    }
+    if std::env::var_os(SKIP_S3).is_some() {
+        println!("{SKIP_S3}: tests that need S3 are passed over");
+        return Ok(None);
+    }
+    let buckets = Buckets::start()?;
+    command.envs(buckets.variables().iter().cloned());
+    Ok(Some(buckets))
 }
 
 /// Without it the tests that need it fail and say why, unless they are left out on purpose.

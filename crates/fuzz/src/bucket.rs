@@ -41,6 +41,13 @@ pub struct BucketOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(pub(crate) String);
 
+impl Version {
+    /// A version by its text, as a server gives it.
+    pub fn of_text(text: &str) -> Version {
+        Version(text.to_string())
+    }
+}
+
 /// An object as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {

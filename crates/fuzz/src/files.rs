@@ -118,6 +118,11 @@ impl Keys {
         format!("{}builds/{}/", self.base, kind.as_str())
     }
 
+    /// The commit that an archive in this folder belongs to.
+    pub(crate) fn hash_of<'a>(folder: &str, key: &'a str) -> Option<&'a str> {
+        key.strip_prefix(folder)?.strip_suffix(".tar.gz")
+    }
+
     /// Something else of this target: `below` is a path such as `corpus/…`.
     pub fn other(&self, below: &str) -> String {
         format!("{}{below}", self.base)
@@ -140,7 +145,11 @@ impl Keys {
 
     /// Where a file that could not be read is kept.
     pub fn broken(&self, name: &str, at: i64) -> String {
-        format!("{}fuzzing-state/broken/{at}-{name}", self.base)
+        format!("{}{at}-{name}", self.broken_folder())
+    }
+
+    pub(crate) fn broken_folder(&self) -> String {
+        format!("{}fuzzing-state/broken/", self.base)
     }
 }
 

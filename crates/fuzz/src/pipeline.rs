@@ -1,0 +1,506 @@
+//! The handle on one target: what builders and fuzzers ask, and where they bring their results.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::bucket::{Bucket, Put};
+use crate::claim::{Claim, Claims, Ending, Found, Work};
+use crate::error::FuzzError;
+use crate::events::{self, Event, Moment, Place};
+use crate::files::{BinaryKind, BuildQueue, FileName, Keys, Schedule, StateFile};
+use crate::rules::build::{self, BuildPick, Enqueued};
+use crate::rules::schedule;
+use crate::swap::{self, Patience};
+use crate::{CommitHash, Overload, Target};
+
+/// The wall clock, in milliseconds since the epoch.
+pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// One target's state, shared with everybody who works on it. Cheap to clone.
+#[derive(Clone)]
+pub struct Pipeline {
+    pub(crate) bucket: Bucket,
+    pub(crate) keys: Keys,
+    pub(crate) target: Arc<Target>,
+    pub(crate) clock: Clock,
+    pub(crate) actor: String,
+}
+
+/// How a build ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuildOutcome {
+    /// Both binaries are uploaded.
+    Built,
+    /// The compiler said no: to `failed`, and not tried again by itself.
+    Failed(String),
+    /// Something else was in the way, such as a full disk or a time limit: tried again, a few times.
+    Trouble(String),
+}
+
+/// How a fuzz run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FuzzOutcome {
+    /// It fuzzed: the count rises by one.
+    Fuzzed,
+    /// It died before it fuzzed: the count stays.
+    Died(String),
+}
+
+/// What a builder is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextBuild {
+    /// Build this, then [`Pipeline::finish_build`].
+    Build(Claim),
+    /// Nothing waits that is not being built.
+    Nothing,
+    /// Fuzzers have enough to do; what waits is built together later.
+    Hold {
+        /// Commits that wait.
+        waiting: usize,
+    },
+}
+
+/// What became of a commit that somebody asked to fuzz.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduled {
+    /// It is in the schedule.
+    Now,
+    /// It has no binaries: first in the queue, to be built and handed over.
+    AfterBuild,
+}
+
+impl Pipeline {
+    /// Opens a target's state. A store that ignores conditions is refused, unless a single writer is declared.
+    pub async fn open(
+        bucket: Bucket,
+        target: Target,
+        clock: Clock,
+        actor: impl Into<String>,
+    ) -> Result<Pipeline, FuzzError> {
+        if !target.single_writer {
+            bucket.probe().await?;
+        }
+        let keys = Keys::new(&target.name);
+        Ok(Pipeline { bucket, keys, target: Arc::new(target), clock, actor: actor.into() })
+    }
+
+    /// Where things of this target lie.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The store.
+    pub fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
+    /// What it was opened with.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Records something that is no change of the state files.
+    pub async fn note(&self, event: Event) -> Result<(), FuzzError> {
+        self.log(vec![event]).await
+    }
+
+    /// The next commit to build, claimed for the caller. Takes up what others left half done on the way.
+    pub async fn next_build(&self) -> Result<NextBuild, FuzzError> {
+        let mut patience = Patience::new(self.keys.claims());
+        loop {
+            let now = self.now();
+            let claims = self.settled(Work::Build).await?;
+            let queue = self.read::<BuildQueue>().await?;
+            if self.fail_exhausted(&claims, &queue, now).await? {
+                continue;
+            }
+            let taken = taken(&claims, now);
+            let unfuzzed = match self.target.overload {
+                Overload::Coalesce => {
+                    let building = claims.values().filter(|found| found.record.is_held(now)).count();
+                    self.read::<Schedule>().await?.unfuzzed() + queue.built.len() + building
+                }
+                Overload::Fair | Overload::NewestFirst => 0,
+            };
+            let slots = self.target.budgets.slots_per_day;
+            let (hash, covers) = match build::pick(&queue, &taken, self.target.overload, unfuzzed, slots) {
+                BuildPick::Take { hash, covers } => (hash, covers),
+                BuildPick::Nothing => return Ok(NextBuild::Nothing),
+                BuildPick::Hold { waiting } => return Ok(NextBuild::Hold { waiting }),
+            };
+            match self.take(Work::Build, &hash, claims.get(hash.as_str()), &covers).await? {
+                Some(claim) => return Ok(NextBuild::Build(claim)),
+                None => patience.conflict().await?,
+            }
+        }
+    }
+
+    /// Claims the build of one commit, which is put first in the queue if it is not there. Refused while somebody else
+    /// builds it.
+    pub async fn claim_build(&self, hash: &CommitHash) -> Result<Claim, FuzzError> {
+        let claims = self.settled(Work::Build).await?;
+        if self.is_built(hash).await? {
+            return Err(FuzzError::Input(format!("{} is built already", hash.short())));
+        }
+        self.enqueue(hash, true).await?;
+        self.take_now(Work::Build, hash, claims.get(hash.as_str())).await
+    }
+
+    /// Brings the result of a build. Refused when the claim is not the newest.
+    pub async fn finish_build(&self, claim: &Claim, outcome: BuildOutcome) -> Result<(), FuzzError> {
+        let ending = match outcome {
+            BuildOutcome::Built if !self.is_built(&claim.hash).await? => {
+                let what = "cannot count as built: one of its binaries is not in the store";
+                return Err(FuzzError::Input(format!("{} {what}", claim.hash.short())));
+            }
+            BuildOutcome::Built => Ending::Built,
+            BuildOutcome::Failed(reason) => Ending::Failed { reason },
+            BuildOutcome::Trouble(reason) => {
+                let deaths = self.claims().give_back(claim, &reason).await?;
+                let what = format!("attempt {} of {}: {reason}", deaths, self.target.limits.build_attempts);
+                self.note(Event::note("build_trouble", claim.hash.as_str(), what)).await?;
+                let Some(found) = self.claims().read(Work::Build, claim.hash.as_str()).await? else {
+                    return Ok(());
+                };
+                let claims = BTreeMap::from([(claim.hash.to_string(), found)]);
+                let queue = self.read::<BuildQueue>().await?;
+                return self.fail_exhausted(&claims, &queue, self.now()).await.map(drop);
+            }
+        };
+        self.claims().end(claim, ending, self.now()).await?;
+        self.settle(Work::Build, claim.hash.as_str()).await
+    }
+
+    /// The next commit to fuzz, claimed for the caller; `None` when there is nothing to fuzz.
+    pub async fn next_fuzz(&self) -> Result<Option<Claim>, FuzzError> {
+        let mut patience = Patience::new(self.keys.claims());
+        'again: loop {
+            let now = self.now();
+            let claims = self.settled(Work::Fuzz).await?;
+            let deaths = claims.iter().map(|(hash, found)| (hash.clone(), found.record.deaths_by(now)));
+            let deaths: BTreeMap<String, u32> = deaths.collect();
+            let plan = self.read::<Schedule>().await?;
+            let limits = &self.target.limits;
+            for entry in schedule::order(&plan, self.target.overload, &taken(&claims, now), &deaths, limits) {
+                let Some(hash) = CommitHash::full(&entry.hash) else { continue };
+                // Whose binaries are gone is passed over; the manager's next pass says what becomes of it.
+                if !self.is_built(&hash).await? {
+                    continue;
+                }
+                match self.take(Work::Fuzz, &hash, claims.get(&entry.hash), &[]).await? {
+                    Some(claim) => return Ok(Some(claim)),
+                    None => {
+                        patience.conflict().await?;
+                        continue 'again;
+                    }
+                }
+            }
+            return Ok(None);
+        }
+    }
+
+    /// Claims a fuzz run of one commit that is scheduled. Refused while somebody else fuzzes it.
+    pub async fn claim_fuzz(&self, hash: &CommitHash) -> Result<Claim, FuzzError> {
+        let claims = self.settled(Work::Fuzz).await?;
+        if self.read::<Schedule>().await?.find(hash.as_str()).is_none() {
+            return Err(FuzzError::Input(format!("{} is not scheduled", hash.short())));
+        }
+        self.take_now(Work::Fuzz, hash, claims.get(hash.as_str())).await
+    }
+
+    /// Brings the result of a fuzz run. Refused when the claim is not the newest; the count rises once.
+    pub async fn finish_fuzz(&self, claim: &Claim, outcome: FuzzOutcome) -> Result<(), FuzzError> {
+        match outcome {
+            FuzzOutcome::Fuzzed => {
+                let plan = self.read::<Schedule>().await?;
+                let count = plan.find(claim.hash.as_str()).map_or(0, |entry| entry.fuzz_count);
+                let raise_to = count.saturating_add(1);
+                self.claims().end(claim, Ending::Fuzzed { raise_to }, self.now()).await?;
+                self.settle(Work::Fuzz, claim.hash.as_str()).await
+            }
+            FuzzOutcome::Died(reason) => {
+                let deaths = self.claims().give_back(claim, &reason).await?;
+                let limit = self.target.limits.fuzz_attempts.max(1);
+                let (what, why) = match deaths % limit {
+                    0 => ("fuzz_moved_back", format!("died {deaths} times before fuzzing, last: {reason}")),
+                    _ => ("fuzz_died", reason),
+                };
+                self.note(Event::note(what, claim.hash.as_str(), why)).await
+            }
+        }
+    }
+
+    /// Lengthens a claim. Refused when somebody else has the work: stop it then.
+    pub async fn renew(&self, claim: &mut Claim) -> Result<(), FuzzError> {
+        self.claims().renew(claim, self.now()).await
+    }
+
+    /// Gives a claim back without a word about the work, as when a person interrupts it.
+    pub async fn release(&self, claim: &Claim) -> Result<(), FuzzError> {
+        self.claims().release(claim).await
+    }
+
+    /// Puts a commit into the build queue by hand, and out of `failed`; in front of all others if asked.
+    pub async fn enqueue(&self, hash: &CommitHash, front: bool) -> Result<Enqueued, FuzzError> {
+        self.settled(Work::Build).await?;
+        // Under this policy the last is the next.
+        let front = front && self.target.overload != Overload::NewestFirst;
+        let scheduled = self.read::<Schedule>().await?.find(hash.as_str()).is_some();
+        let mut answer = Enqueued::AlreadyQueued;
+        let event = self
+            .change::<BuildQueue, Event>(|queue| {
+                let (said, next) = build::enqueue(queue, scheduled, hash.as_str(), front);
+                answer = said;
+                next
+            })
+            .await?;
+        if let Some(event) = event {
+            if event.before == Place::Failed {
+                // It starts anew: attempts of its former life do not count.
+                let found = self.claims().read(Work::Build, hash.as_str()).await?;
+                if let Some(found) = found.filter(|found| !found.record.is_held(self.now())) {
+                    self.claims().close(Work::Build, &found).await?;
+                }
+            }
+            self.log(vec![event]).await?;
+        }
+        Ok(answer)
+    }
+
+    /// Puts a failed commit back into the queue.
+    pub async fn retry(&self, hash: &CommitHash) -> Result<Enqueued, FuzzError> {
+        let queue = self.read::<BuildQueue>().await?;
+        if build::place_of(&queue, hash.as_str()) != Place::Failed {
+            return Err(FuzzError::Input(format!("{} is not among the failed", hash.short())));
+        }
+        self.enqueue(hash, false).await
+    }
+
+    /// Puts a commit into the schedule by hand. Without binaries it is built first.
+    pub async fn schedule(&self, hash: &CommitHash) -> Result<Scheduled, FuzzError> {
+        if !self.is_built(hash).await? {
+            self.enqueue(hash, true).await?;
+            return Ok(Scheduled::AfterBuild);
+        }
+        self.hand_over(&[hash.to_string()]).await?;
+        Ok(Scheduled::Now)
+    }
+
+    /// Has a commit fuzzed next, as if it never was. Without binaries it is built first.
+    pub async fn retest(&self, hash: &CommitHash) -> Result<Scheduled, FuzzError> {
+        if !self.is_built(hash).await? {
+            // Scheduled without binaries it would only be in the way.
+            self.change::<Schedule, ()>(|plan| {
+                let mut next = plan.clone();
+                next.entries.retain(|entry| entry.hash != hash.as_str());
+                (next != *plan).then_some((next, ()))
+            })
+            .await?;
+            self.enqueue(hash, true).await?;
+            return Ok(Scheduled::AfterBuild);
+        }
+        let event =
+            self.change::<Schedule, Event>(|plan| Some(schedule::retest(plan, hash.as_str()))).await?;
+        self.log(event.into_iter().collect()).await?;
+        Ok(Scheduled::Now)
+    }
+
+    /// Whether both binaries of a commit are in the store.
+    pub async fn is_built(&self, hash: &CommitHash) -> Result<bool, FuzzError> {
+        for kind in BinaryKind::ALL {
+            if self.bucket.size(&self.keys.binary(kind, hash.as_str())).await?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Appends to the schedule, then removes from `built`: in this order, so that a crash between the two leaves a
+    /// commit in both rather than in neither.
+    pub(crate) async fn hand_over(&self, hashes: &[String]) -> Result<u64, FuzzError> {
+        let events = self.change::<Schedule, _>(|plan| schedule::append(plan, hashes)).await?;
+        self.change::<BuildQueue, ()>(|queue| {
+            let mut next = queue.clone();
+            next.built.retain(|hash| !hashes.contains(hash));
+            (next != *queue).then_some((next, ()))
+        })
+        .await?;
+        let events = events.unwrap_or_default();
+        let count = events.len() as u64;
+        self.log(events).await?;
+        Ok(count)
+    }
+
+    /// Every claim of one kind, after what had ended was brought into the files.
+    pub(crate) async fn settled(&self, work: Work) -> Result<BTreeMap<String, Found>, FuzzError> {
+        let claims = self.claims();
+        let found = claims.all(work).await?;
+        let mut changed = false;
+        for (hash, found) in &found {
+            if found.record.ending.is_some() {
+                self.settle(work, hash).await?;
+                changed = true;
+            }
+        }
+        if changed { claims.all(work).await } else { Ok(found) }
+    }
+
+    /// Brings the ending of a claim into the files, then into the log, then frees the claim. Whoever dies on the way is
+    /// followed by somebody who does the same again, to the same result.
+    pub(crate) async fn settle(&self, work: Work, hash: &str) -> Result<(), FuzzError> {
+        let claims = self.claims();
+        let mut patience = Patience::new(hash);
+        let (found, mut events) = loop {
+            // The file first, then the claim: if it is still ended, nobody can have moved the commit on in between
+            // without the put below failing.
+            let queue = swap::read::<BuildQueue>(&self.bucket, &self.keys.file(FileName::BuildQueue)).await?;
+            let plan = swap::read::<Schedule>(&self.bucket, &self.keys.file(FileName::Schedule)).await?;
+            let Some(found) = claims.read(work, hash).await? else { return Ok(()) };
+            let Some(ending) = found.record.ending.clone() else { return Ok(()) };
+            let limits = &self.target.limits;
+            let (name, bytes, condition, events) = match ending {
+                Ending::Built => {
+                    let next = build::built(&queue.file, hash, &found.record.covers);
+                    let mut events =
+                        vec![Event::moved("built", hash, Place::Queue, Place::Built, "it builds")];
+                    events.extend(found.record.covers.iter().map(|covered| {
+                        let reason = format!("{hash} stands for it");
+                        Event::moved("coalesced", covered, Place::Queue, Place::Nowhere, reason)
+                    }));
+                    (FileName::BuildQueue, next.map(|next| next.write()), queue.condition, events)
+                }
+                Ending::Failed { reason } => {
+                    let next = build::failed(&queue.file, hash, limits);
+                    let events =
+                        vec![Event::moved("build_failed", hash, Place::Queue, Place::Failed, reason)];
+                    (FileName::BuildQueue, next.map(|next| next.write()), queue.condition, events)
+                }
+                Ending::Fuzzed { raise_to } => match schedule::fuzzed(&plan.file, hash, raise_to, limits) {
+                    Some((next, events)) => (FileName::Schedule, Some(next.write()), plan.condition, events),
+                    None => {
+                        let before = Place::Scheduled(raise_to.saturating_sub(1));
+                        let after = match plan.file.find(hash) {
+                            Some(entry) => Place::Scheduled(entry.fuzz_count),
+                            None => Place::Nowhere,
+                        };
+                        let event = Event::moved("fuzzed", hash, before, after, "its fuzz run has ended");
+                        (FileName::Schedule, None, plan.condition, vec![event])
+                    }
+                },
+            };
+            let Some(bytes) = bytes else { break (found, events) };
+            match self.bucket.put(&self.keys.file(name), &bytes, &condition).await? {
+                Put::Written(_) => break (found, events),
+                Put::Conflict => patience.conflict().await?,
+            }
+        };
+        let record = &found.record;
+        for event in &mut events {
+            event.at = record.ended_at;
+            event.actor = if record.owner.is_empty() { self.actor.clone() } else { record.owner.clone() };
+        }
+        // Named after the claim: however many bring it to its end, the log has it once.
+        let name = format!("{hash}-{work:?}-{}", record.attempt);
+        let moment = Moment { at: record.ended_at, number: record.ended_number };
+        events::log(&self.bucket, &self.keys, moment, Some(&name), &events).await?;
+        claims.close(work, &found).await
+    }
+
+    /// Ends what was tried too often. Says whether there was such a commit.
+    async fn fail_exhausted(
+        &self,
+        claims: &BTreeMap<String, Found>,
+        queue: &BuildQueue,
+        now: i64,
+    ) -> Result<bool, FuzzError> {
+        let limit = self.target.limits.build_attempts.max(1);
+        let mut any = false;
+        for (hash, found) in claims.iter().filter(|(hash, _)| queue.queue.contains(hash)) {
+            let record = &found.record;
+            if record.is_held(now) || record.deaths_by(now) < limit {
+                continue;
+            }
+            let last = match record.is_expired(now) {
+                true => format!("the lease of {} ran out", record.owner),
+                false => record.trouble.clone(),
+            };
+            let reason =
+                format!("{} attempts ended without a result; the last one: {last}", record.deaths_by(now));
+            any = true;
+            if self.claims().end_free(Work::Build, found, Ending::Failed { reason }, now).await? {
+                self.settle(Work::Build, hash).await?;
+            }
+        }
+        Ok(any)
+    }
+
+    async fn take(
+        &self,
+        work: Work,
+        hash: &CommitHash,
+        prior: Option<&Found>,
+        covers: &[String],
+    ) -> Result<Option<Claim>, FuzzError> {
+        let now = self.now();
+        let claim = self.claims().take(work, hash, prior, covers, &self.actor, now).await?;
+        if let (Some(claim), Some(prior)) = (&claim, prior.filter(|prior| prior.record.is_expired(now))) {
+            let reason = format!("the lease of {} ran out; attempt {}", prior.record.owner, claim.attempt);
+            self.note(Event::note("taken_over", hash.as_str(), reason)).await?;
+        }
+        Ok(claim)
+    }
+
+    async fn take_now(
+        &self,
+        work: Work,
+        hash: &CommitHash,
+        prior: Option<&Found>,
+    ) -> Result<Claim, FuzzError> {
+        let now = self.now();
+        let busy = |owner: &str| FuzzError::Input(format!("{} is in the hands of {owner}", hash.short()));
+        if let Some(found) = prior.filter(|found| found.record.is_held(now)) {
+            return Err(busy(&found.record.owner));
+        }
+        self.take(work, hash, prior, &[]).await?.ok_or_else(|| busy("somebody else"))
+    }
+
+    pub(crate) fn claims(&self) -> Claims<'_> {
+        Claims { bucket: &self.bucket, keys: &self.keys, lease: self.target.lease }
+    }
+
+    pub(crate) fn now(&self) -> i64 {
+        (self.clock)()
+    }
+
+    pub(crate) async fn read<F: StateFile>(&self) -> Result<F, FuzzError> {
+        Ok(swap::read::<F>(&self.bucket, &self.keys.file(F::NAME)).await?.file)
+    }
+
+    pub(crate) async fn change<F: StateFile, R>(
+        &self,
+        decide: impl FnMut(&F) -> Option<(F, R)>,
+    ) -> Result<Option<R>, FuzzError> {
+        swap::change(&self.bucket, &self.keys.file(F::NAME), decide).await
+    }
+
+    pub(crate) async fn log(&self, mut events: Vec<Event>) -> Result<(), FuzzError> {
+        let now = self.now();
+        for event in &mut events {
+            event.at = now;
+            event.actor = self.actor.clone();
+        }
+        events::log(&self.bucket, &self.keys, Moment::new(now), None, &events).await
+    }
+}
+
+/// What nobody else may take, with what a build stands for.
+pub(crate) fn taken(claims: &BTreeMap<String, Found>, now: i64) -> BTreeSet<String> {
+    let held = claims.iter().filter(|(_, found)| found.record.is_held(now));
+    held.flat_map(|(hash, found)| std::iter::once(hash).chain(&found.record.covers)).cloned().collect()
+}
+
+impl std::fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pipeline({} in {})", self.target.name, self.bucket.url())
+    }
+}
