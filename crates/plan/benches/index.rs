@@ -3,6 +3,10 @@
 //! `cargo bench -p cadran-plan --bench index [-- --quick] [-- NAME…]` prints a table; every row that has a goal says
 //! whether it was met. Times are the least processor time of several repetitions, on both sides;
 //! percentiles are wall-clock times and want an idle machine.
+//!
+//! *Plain* is the specification's design written out: `(i64, &str)` pairs, `sort_unstable`, queries that copy. A query is
+//! compared like for like: both sides are read through to the last job, which for plain means copying the pairs and
+//! looking at their ids. The copy by itself, with nothing read, is printed beside it and has no goal.
 
 #[path = "index/fleets.rs"]
 mod fleets;

@@ -100,7 +100,7 @@ fn check_query(index: &Index, all: &[(Millis, u32)], start: Millis, end: Millis)
     assert_eq!(runs.first(), expected.first().copied());
     let whole: Vec<_> = expected.iter().copied().filter(|run| run.0 % 1000 == 0).collect();
     let between: Vec<_> = expected.iter().copied().filter(|run| run.0 % 1000 != 0).collect();
-    let by_second = runs.seconds().flat_map(|(due, jobs)| jobs.iter().map(move |&job| (due, job)));
+    let by_second = runs.seconds().flat_map(|(due, jobs)| jobs.iter().map(move |job| (due, job)));
     assert_eq!(by_second.collect::<Vec<_>>(), whole);
     assert!(runs.slices().flatten().copied().eq(whole.iter().map(|run| run.1)));
     assert_eq!(runs.fine().collect::<Vec<_>>(), between);
@@ -110,7 +110,8 @@ fn check_query(index: &Index, all: &[(Millis, u32)], start: Millis, end: Millis)
     for due in [start, end] {
         let jobs: Vec<u32> =
             all.iter().filter(|run| run.0 == due && due % 1000 == 0).map(|run| run.1).collect();
-        assert_eq!(index.second(due), jobs);
+        assert!(index.second(due).iter().eq(jobs.iter().copied()));
+        assert_eq!(index.second(due).len(), jobs.len());
     }
 }
 
@@ -204,6 +205,36 @@ proptest! {
         }
     }
 
+    /// Changes and steps forward in any order: every index on the way is the one a fresh build gives, and the ones before
+    /// it stay as they were.
+    #[test]
+    fn changes_and_steps_pile_up(
+        steps in prop::collection::vec((prop::collection::vec(change(), 0..3), 0i64..900_000), 1..8),
+    ) {
+        let (mut fleet, mut model) = (Fleet::new(), BTreeMap::new());
+        // Enough jobs that segments are patched and not written anew.
+        (100..110).for_each(|job| apply(&mut fleet, &mut model, &(job, vec![(9, 0), (0, 1)])));
+        let mut buffers = Buffers::default();
+        let mut from = START;
+        let mut index = build(&fleet.snapshot(), Window::new(from, from + 1_800_000), &mut buffers);
+        let mut kept = Vec::new();
+        for (changes, step) in steps {
+            kept.push((index.clone(), (&index).into_iter().collect::<Vec<_>>()));
+            changes.iter().for_each(|change| apply(&mut fleet, &mut model, change));
+            let jobs: Vec<u32> = changes.iter().map(|change| change.0).collect();
+            index = index.with_changed(&fleet.snapshot(), &jobs, &mut buffers);
+            from += step;
+            let window = Window::new(from, from + 1_800_000);
+            index = index.advance(&fleet.snapshot(), window, &mut buffers);
+            let fresh = build(&fleet.snapshot(), window, &mut Buffers::default());
+            check(&index, &(&fresh).into_iter().collect::<Vec<_>>());
+            check_query(&index, &oracle(&model, from, from + 700_000), from + 1_000, from + 699_000);
+        }
+        for (old, expected) in kept {
+            check(&old, &expected);
+        }
+    }
+
     #[test]
     fn rolling_forward_equals_a_rebuild(
         changes in prop::collection::vec(change(), 0..40),
@@ -258,6 +289,62 @@ fn large_lists_agree_with_sorting() {
             buffers.recycle(Arc::new(index));
         }
     }
+}
+
+/// More runs in a few seconds than a bucket has counters for, and jobs that do not fit the small packing.
+#[test]
+fn crowded_seconds_and_high_jobs_agree_with_sorting() {
+    let mix = |n: u64| (n ^ n >> 7).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    for (span, job_step) in [(5_000, 1), (5_000, 1 << 18), (60_000, 1 << 18)] {
+        let mut runs: Vec<Run> = (0..80_000)
+            .map(|n| Run { due: START + (mix(n) % span) as Millis, job: (n / 80) as u32 * job_step })
+            .collect();
+        let mut expected: Vec<_> = runs.iter().map(|run| (run.due, run.job)).collect();
+        expected.sort_unstable();
+        expected.dedup();
+        for _ in 0..2 {
+            let window = Window::new(START, START + 90_000);
+            let index = Index::from_runs(&runs, window, &mut Buffers::default());
+            check(&index, &expected);
+            runs.reverse();
+        }
+    }
+}
+
+/// A thousand jobs of a dense fleet are changed one after another: every index is right, and none of them grows.
+#[test]
+fn a_thousand_changes_pile_up_within_bounds() {
+    let mut fleet = Fleet::new();
+    (0..1_500).for_each(|job| fleet.set(job, &[schedule(0, job as usize)]));
+    let mut buffers = Buffers::default();
+    let window = Window::new(START, START + 1_800_000);
+    let mut index = build(&fleet.snapshot(), window, &mut buffers);
+    let mut slices_most = 0;
+    for n in 0..1_000u32 {
+        // Some lose runs, some get others, some are new, some come back.
+        let (job, expression) = (n * 37 % 1_600, [1, 3, 8, 10, 0, 14][n as usize % 6]);
+        if n % 7 == 0 {
+            fleet.remove(job)
+        } else {
+            fleet.set(job, &[schedule(expression, 0)])
+        }
+        let next = index.with_changed(&fleet.snapshot(), &[job], &mut buffers);
+        buffers.recycle(Arc::new(std::mem::replace(&mut index, next)));
+        if n % 10 == 0 {
+            slices_most = slices_most.max(index.runs().slices().count());
+        }
+        if n % 100 == 99 {
+            let mut dues = Vec::new();
+            fleet.dues_between(window.from(), window.to(), &mut dues);
+            check(&index, &dues);
+            check_query(&index, &dues, START + 599_500, START + 1_260_000);
+            let fresh = build(&fleet.snapshot(), window, &mut Buffers::default()).bytes();
+            let more = index.bytes() as f64 / fresh as f64;
+            assert!(more < 1.15, "{more} times the memory of a fresh index after {n} changes");
+        }
+    }
+    assert!(slices_most > 20, "the jobs stayed where they were: {slices_most} slices");
+    assert!(slices_most <= index.len() / 16, "{slices_most} slices of {} runs", index.len());
 }
 
 /// So many runs between seconds that they are generated in smaller parts.

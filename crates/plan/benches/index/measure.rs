@@ -54,6 +54,16 @@ pub(crate) fn allocated<T>(body: impl FnOnce() -> T) -> (T, usize, usize) {
     (value, left, peak - left.min(peak))
 }
 
+/// How long something takes, in seconds: what is shorter than a nanosecond counts too.
+#[derive(Clone, Copy)]
+pub(crate) struct Time(pub(crate) f64);
+
+impl From<Duration> for Time {
+    fn from(time: Duration) -> Time {
+        Time(time.as_secs_f64())
+    }
+}
+
 /// Time this thread has run.
 fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has this clock").into()
@@ -70,7 +80,7 @@ impl Effort {
     /// The shortest processor time one call takes, so that a busy machine disturbs little. Preparation is not counted;
     /// neither is dropping the result.
     #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-    pub(crate) fn best<P, T>(self, mut prepare: impl FnMut() -> P, mut body: impl FnMut(P) -> T) -> Duration {
+    pub(crate) fn best<P, T>(self, mut prepare: impl FnMut() -> P, mut body: impl FnMut(P) -> T) -> Time {
         let (began, mut best, mut times) = (Instant::now(), Duration::MAX, 0);
         while times < self.times_min || began.elapsed() < self.budget {
             let prepared = prepare();
@@ -80,15 +90,11 @@ impl Effort {
             drop(value);
             times += 1;
         }
-        best
+        best.into()
     }
 
     /// The shortest time to build an index and take back the memory of the one before, as a scheduler does.
-    pub(crate) fn renewed(
-        self,
-        buffers: &mut Buffers,
-        mut build: impl FnMut(&mut Buffers) -> Index,
-    ) -> Duration {
+    pub(crate) fn renewed(self, buffers: &mut Buffers, mut build: impl FnMut(&mut Buffers) -> Index) -> Time {
         let mut last = Arc::new(Index::default());
         self.best(
             || (),
@@ -99,9 +105,26 @@ impl Effort {
         )
     }
 
-    /// As [`best`](Effort::best), for a body so short that it is called many times between two looks at the clock.
-    pub(crate) fn best_of_many<T>(self, calls: u32, mut body: impl FnMut() -> T) -> Duration {
-        self.best(|| (), |()| (0..calls).for_each(|_| drop(black_box(body())))) / calls
+    /// As [`best`](Effort::best), for a body so short that it is called many times between two looks at the clock. What
+    /// the body is given passes through [`black_box`] each time, so that nothing can be computed once for all calls;
+    /// whatever else it looks at should be part of that.
+    pub(crate) fn best_of_many<I: Copy, T>(self, calls: u32, input: I, mut body: impl FnMut(I) -> T) -> Time {
+        let all = self.best(|| (), |()| (0..calls).for_each(|_| drop(black_box(body(black_box(input))))));
+        Time(all.0 / f64::from(calls))
+    }
+
+    /// As [`best_of_many`](Effort::best_of_many), for a body that uses up what was prepared for it.
+    pub(crate) fn best_of_batch<P, T>(
+        self,
+        calls: usize,
+        mut prepare: impl FnMut() -> P,
+        mut body: impl FnMut(P) -> T,
+    ) -> Time {
+        let all = self.best(
+            || (0..calls).map(|_| prepare()).collect::<Vec<P>>(),
+            |prepared| prepared.into_iter().map(|one| black_box(body(one))).collect::<Vec<T>>(),
+        );
+        Time(all.0 / calls as f64)
     }
 }
 
@@ -123,7 +146,7 @@ impl Latencies {
         Latencies(all)
     }
 
-    pub(crate) fn at(&self, share: f64) -> Duration {
-        self.0[((self.0.len() - 1) as f64 * share) as usize]
+    pub(crate) fn at(&self, share: f64) -> Time {
+        self.0[((self.0.len() - 1) as f64 * share) as usize].into()
     }
 }

@@ -1,6 +1,6 @@
 //! From a run list to an index, and reading it: against the plain design.
 
-use std::hint::black_box;
+use std::sync::Arc;
 
 use cadran_plan::index::{Buffers, Index, Run, Window};
 
@@ -120,30 +120,36 @@ pub(crate) fn query(effort: Effort, _quick: bool, table: &mut Table) {
         {
             let (start, end) = (START + HOUR / 2, START + HOUR / 2 + span);
             let count = index.query(start, end).len();
-            let copy = effort.best_of_many(4, || plain::query(&plain, start, end));
-            let copy_read = effort.best_of_many(4, || {
-                let found = plain::query(&plain, start, end);
+            let window = (&plain[..], start, end);
+            let copy = effort.best_of_many(16, window, |(runs, start, end)| plain::query(runs, start, end));
+            let copy_read = effort.best_of_many(16, window, |(runs, start, end)| {
+                let found = plain::query(runs, start, end);
                 found.iter().fold(0u32, |sum, run| {
                     sum.wrapping_add(run.1.as_bytes().iter().map(|&byte| u32::from(byte)).sum())
                 })
             });
-            let read = effort.best_of_many(64, || {
+            let window = (&index, start, end);
+            let read = effort.best_of_many(1_000, window, |(index, start, end)| {
                 index.query(start, end).slices().fold(0, |sum, jobs| sum ^ read_through(jobs))
             });
             let label = format!("{name}, {label} ({count} runs): read through");
-            table.faster(&label, read, ("plain's copy", copy), 50.0);
-            table.beside(&label, read, ("plain's copy, its ids read", copy_read));
+            table.faster(&label, read, ("plain's copy, its ids read", copy_read), 50.0);
+            table.beside(&label, read, ("plain's copy, not read", copy));
         }
-        let whole = effort.best_of_many(100, || index.query(black_box(START), START + HOUR));
-        table.time(&format!("{name}: making a query"), whole);
-        let iterated = effort
-            .best_of_many(1, || index.into_iter().map(|(due, job)| due as u64 ^ u64::from(job)).sum::<u64>());
+        let many = 100_000;
+        let made =
+            effort.best_of_many(many, (&index, START), |(index, start)| index.query(start, start + HOUR));
+        table.time(&format!("{name}: making a query"), made);
+        let iterated = effort.best_of_many(1, &index, |index| {
+            index.into_iter().map(|(due, job)| due as u64 ^ u64::from(job)).sum::<u64>()
+        });
         table.time(&format!("{name}: every (due, job) one by one"), iterated);
-        table.time(&format!("{name}: peek"), effort.best_of_many(1_000, || black_box(&index).peek()));
+        table.time(&format!("{name}: peek"), effort.best_of_many(many, &index, Index::peek));
         let second =
-            effort.best_of_many(1_000, || black_box(&index).second(black_box(START + 120_000)).len());
+            effort.best_of_many(many, (&index, START + 120_000), |(index, at)| index.second(at).as_slice());
         table.time(&format!("{name}: one second's slice"), second);
-        let forecast = effort.best_of_many(16, || index.counts_per_minute(START, 60));
+        let forecast =
+            effort.best_of_many(100, (&index, START), |(index, start)| index.counts_per_minute(start, 60));
         table.time(&format!("{name}: counts of 60 minutes"), forecast);
     }
 }
@@ -159,10 +165,16 @@ pub(crate) fn sizes(effort: Effort, quick: bool, table: &mut Table) {
             continue;
         }
         let list = List::seconds(jobs, each);
-        let ours = effort.renewed(&mut buffers, |buffers| Index::from_runs(&list.runs, list.window, buffers));
-        let plain = effort.best(|| list.plain(), plain::build);
+        // Short ones many times between two looks at the clock.
+        let calls = (100_000 / runs).max(1);
+        let mut last = Arc::new(Index::default());
+        let ours = effort.best_of_many(calls, &list, |list| {
+            let next = Arc::new(Index::from_runs(&list.runs, list.window, &mut buffers));
+            buffers.recycle(std::mem::replace(&mut last, next));
+        });
+        let plain = effort.best_of_batch(calls as usize, || list.plain(), plain::build);
         table.beside(&format!("{runs} runs spread over seconds: list to index"), ours, ("plain", plain));
         let index = Index::from_runs(&list.runs, list.window, &mut buffers);
-        table.time(&format!("{runs} runs: peek"), effort.best_of_many(1_000, || black_box(&index).peek()));
+        table.time(&format!("{runs} runs: peek"), effort.best_of_many(100_000, &index, Index::peek));
     }
 }

@@ -1,6 +1,6 @@
 //! The printed table: what was measured, beside what, and whether the goal was met.
 
-use std::time::Duration;
+use crate::measure::Time;
 
 /// Prints rows as they come and counts the goals.
 #[derive(Default)]
@@ -15,7 +15,7 @@ impl Table {
     }
 
     /// A time without a goal.
-    pub(crate) fn time(&mut self, what: &str, time: Duration) {
+    pub(crate) fn time(&mut self, what: &str, time: Time) {
         println!("{what:<58} {:>11}", show(time));
     }
 
@@ -25,15 +25,15 @@ impl Table {
     }
 
     /// Times faster than the rival, with the least it should be.
-    pub(crate) fn faster(&mut self, what: &str, ours: Duration, rival: (&str, Duration), goal: f64) {
-        let ratio = rival.1.as_secs_f64() / ours.as_secs_f64();
+    pub(crate) fn faster(&mut self, what: &str, ours: Time, rival: (&str, Time), goal: f64) {
+        let ratio = rival.1.0 / ours.0;
         let text = format!("{:>11}  {} {:>11}  {ratio:>7.1} x", show(ours), rival.0, show(rival.1));
         self.row(what, &text, ratio >= goal, &format!("≥ {goal} x"));
     }
 
     /// Beside a rival, without a goal.
-    pub(crate) fn beside(&mut self, what: &str, ours: Duration, rival: (&str, Duration)) {
-        let ratio = rival.1.as_secs_f64() / ours.as_secs_f64();
+    pub(crate) fn beside(&mut self, what: &str, ours: Time, rival: (&str, Time)) {
+        let ratio = rival.1.0 / ours.0;
         println!("{what:<58} {:>11}  {} {:>11}  {ratio:>7.1} x", show(ours), rival.0, show(rival.1));
     }
 
@@ -59,10 +59,10 @@ impl Table {
     }
 }
 
-pub(crate) fn show(time: Duration) -> String {
-    match time.as_nanos() {
-        0..10_000 => format!("{:.1} ns", time.as_secs_f64() * 1e9),
-        10_000..10_000_000 => format!("{:.1} µs", time.as_secs_f64() * 1e6),
-        _ => format!("{:.2} ms", time.as_secs_f64() * 1e3),
+pub(crate) fn show(time: Time) -> String {
+    match time.0 * 1e9 {
+        nanos if nanos < 10_000.0 => format!("{nanos:.1} ns"),
+        nanos if nanos < 10_000_000.0 => format!("{:.1} µs", nanos / 1e3),
+        nanos => format!("{:.2} ms", nanos / 1e6),
     }
 }

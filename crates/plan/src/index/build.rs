@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use cadran_cron::Millis;
-
 use super::expand::{Dues, Expansions, STRETCH_MINUTES};
 use super::fleet::{FleetSnapshot, View};
-use super::segment::{SPAN_MS, SPAN_SECS, Segment, fine_run, number_of};
-use super::sort::{FINE_MS, Writer};
+use super::segment::{SPAN_MS, SPAN_SECS, Segment, number_of};
+use super::sort::{FINE_SECS, Packed};
 use super::{Buffers, Index, Window};
 
 /// Builds the index of a window from the schedules of a fleet.
@@ -67,18 +65,18 @@ fn generate(fleet: View<'_>, first: i64, last: i64, buffers: &mut Buffers, segme
     for number in (first..=last).step_by(step) {
         let end = (number + step as i64).min(last + 1);
         expansions.expand(fleet, number * SPAN_MS, end * SPAN_MS);
-        buffers.begin((end - number) as usize * SPAN_SECS);
-        count(&expansions, buffers);
-        buffers.place();
+        let count = (end - number) as usize;
+        buffers.begin(count * SPAN_SECS, 1);
+        weigh(&expansions, buffers);
         fill(fleet, &expansions, buffers);
-        buffers.cut(segments);
+        buffers.cut(count, false, segments);
     }
     buffers.expand = expansions;
 }
 
-/// Counts the runs of each second: by rule, not by job.
-fn count(expansions: &Expansions, buffers: &mut Buffers) {
-    let (jobs, fine) = (&mut buffers.jobs.counts, &mut buffers.fine.counts);
+/// Counts the runs of each bucket: by rule, not by job.
+fn weigh(expansions: &Expansions, buffers: &mut Buffers) {
+    let (jobs, fine) = (buffers.jobs.cursors(), buffers.fine.cursors());
     for (dues, weight) in expansions.weighted() {
         match dues {
             Dues::Never => {}
@@ -88,10 +86,11 @@ fn count(expansions: &Expansions, buffers: &mut Buffers) {
             }
             Dues::List(from, to) => {
                 for &milli in expansions.list(from, to) {
+                    let second = milli as usize / 1000;
                     if milli % 1000 == 0 {
-                        jobs[milli as usize / 1000] += weight;
+                        jobs[second] += weight;
                     } else {
-                        fine[(milli / FINE_MS) as usize] += weight;
+                        fine[second / FINE_SECS] += weight;
                     }
                 }
             }
@@ -104,7 +103,9 @@ fn count(expansions: &Expansions, buffers: &mut Buffers) {
 /// Most dues are on whole minutes. Those are written by blocks of 64 jobs: a block is a square of bits, a row of
 /// minutes for each job; turned on its side it is a row of jobs for each minute, and they are written in a go.
 fn fill(fleet: View<'_>, expansions: &Expansions, buffers: &mut Buffers) {
-    let (mut jobs, mut fine) = (buffers.jobs.writer(), buffers.fine.writer());
+    let ((jobs, fine), (jobs_list, fine_list)) = buffers.place();
+    let mut jobs = Writer { cursors: jobs.cursors(), list: jobs_list };
+    let mut fine = Writer { cursors: fine.cursors(), list: fine_list };
     let mut block = Block { first: 0, rows: [0; 64], used: false };
     for (job, rule) in fleet.rules() {
         if job / 64 != block.first / 64 {
@@ -131,7 +132,7 @@ fn fill(fleet: View<'_>, expansions: &Expansions, buffers: &mut Buffers) {
                     } else if milli % 1000 == 0 {
                         jobs.put(second, job);
                     } else {
-                        fine.put((milli / FINE_MS) as usize, fine_run(Millis::from(milli) % SPAN_MS, job));
+                        fine.put(second / FINE_SECS, u64::new(milli % (FINE_SECS as u32 * 1000), job));
                     }
                 }
             }
@@ -140,6 +141,31 @@ fn fill(fleet: View<'_>, expansions: &Expansions, buffers: &mut Buffers) {
         block.used = true;
     }
     block.write(&mut jobs);
+}
+
+/// Writes items to their buckets.
+struct Writer<'a, T> {
+    cursors: &'a mut [u32],
+    list: &'a mut [T],
+}
+
+impl<T> Writer<'_, T> {
+    /// The next item of a bucket.
+    #[inline]
+    fn put(&mut self, bucket: usize, item: T) {
+        let cursor = &mut self.cursors[bucket];
+        self.list[*cursor as usize] = item;
+        *cursor += 1;
+    }
+
+    /// The places of the next items of a bucket.
+    #[inline]
+    fn places(&mut self, bucket: usize, count: u32) -> &mut [T] {
+        let cursor = &mut self.cursors[bucket];
+        let start = *cursor as usize;
+        *cursor += count;
+        &mut self.list[start..start + count as usize]
+    }
 }
 
 /// The whole minutes of 64 neighbouring jobs.

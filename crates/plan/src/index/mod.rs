@@ -6,7 +6,7 @@
 //! let runs = [Run { due: 60_000, job: 7 }, Run { due: 60_000, job: 3 }, Run { due: 250, job: 7 }];
 //! let index = Index::from_runs(&runs, Window::new(0, 3_600_000), &mut Buffers::default());
 //! assert_eq!(index.peek(), Some((250, 7)));
-//! assert_eq!(index.second(60_000), [3, 7]);
+//! assert_eq!(index.second(60_000).as_slice(), Some(&[3, 7][..]));
 //!
 //! let cell = IndexCell::new(index);
 //! let index = cell.read();
@@ -31,14 +31,16 @@
 //! fleet.set(8, &[Arc::new(Schedule::parse("0 * * * *", &Zone::utc(), Dialect::Cadran)?)]);
 //! let index = index.with_changed(&fleet.snapshot(), &[8], &mut buffers);
 //! let index = index.advance(&fleet.snapshot(), Window::new(900_000, 4_500_000), &mut buffers);
-//! assert_eq!(index.second(3_600_000), [7, 8]);
+//! assert!(index.second(3_600_000).iter().eq([7, 8]));
 //! # Ok::<(), cadran_cron::Error>(())
 //! ```
 //!
 //! An [`Index`] is an immutable snapshot of one [`Window`], made of segments of ten minutes. A segment holds job
 //! numbers sorted by (second, job) and where each second starts: four bytes a run. Dues between seconds stand in a
-//! list of their own, eight bytes a run, and are merged when read. Segments are shared: a changed job rewrites those
-//! it is due in, a window that rolls forward drops some and adds some.
+//! list of their own, eight bytes a run, and are merged when read. Segments are shared: a window that rolls forward
+//! drops some and adds some. A changed job makes new ones of those it is or was due in, and these leave the jobs where
+//! they stand: they say which strips of the old list are theirs, and keep what came in. When the strips of a segment
+//! become many, it is written anew.
 //!
 //! It does not know what a job is, whether a due was planned already, what time it is, or on which thread it is built.
 //!
@@ -48,6 +50,7 @@
 //!   that from the fleet itself.
 //! - An index never changes. Readers of an [`IndexCell`] take no lock and wait for nobody.
 
+mod buffers;
 mod build;
 mod cell;
 mod chunked;
@@ -55,6 +58,7 @@ mod directory;
 mod expand;
 mod fleet;
 mod intern;
+mod jobs;
 mod list;
 mod patch;
 mod runs;
@@ -65,12 +69,13 @@ use std::sync::Arc;
 
 use cadran_cron::Millis;
 
+pub use buffers::Buffers;
 pub use build::build;
 pub use cell::{IndexCell, IndexGuard};
 pub use fleet::{Fleet, FleetSnapshot};
+pub use jobs::{Jobs, Slices};
 pub use runs::{Iter, Runs};
 use segment::{SPAN_MS, Segment, number_of};
-pub use sort::Buffers;
 
 /// A job's due. Ordered by due, then job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,13 +197,13 @@ impl Index {
     }
 
     /// The jobs due at the whole second `at` (milliseconds since the epoch), in order; none when `at` is no whole second.
-    pub fn second(&self, at: Millis) -> &[u32] {
+    pub fn second(&self, at: Millis) -> Jobs<'_> {
         let start = at.max(self.window.from);
         let segment = match usize::try_from(number_of(start) - self.first) {
             Ok(place) if self.window.contains(at) => self.segments.get(place),
             _ => None,
         };
-        segment.map_or(&[], |segment| {
+        segment.map_or(Jobs::default(), |segment| {
             let lo = at.rem_euclid(SPAN_MS);
             segment.jobs_in(lo, lo + 1)
         })

@@ -1,10 +1,11 @@
-//! Some jobs changed: rewrite the segments they are or were due in, share the rest.
+//! Some jobs changed: new segments for those they are or were due in, on top of the old ones; the rest is shared.
 
 use std::sync::Arc;
 
 use super::build::build;
 use super::fleet::{FleetSnapshot, View};
-use super::segment::{SPAN_MS, SPAN_SECS, Segment, fine_job, fine_run, number_of};
+use super::jobs::{Jobs, Strip};
+use super::segment::{SPAN_MS, SPAN_SECS, Segment, Strips, fine_job, fine_run, number_of};
 use super::{Buffers, Index, Run};
 
 /// A patch looks every changed job up in every second. Beyond this many lookups for each run that a rebuild would
@@ -14,9 +15,20 @@ const LOOKUPS_PER_RUN_MAX: f64 = 0.1;
 /// Patches this small are never worth a rebuild.
 const LOOKUPS_MIN: usize = 1 << 14;
 
+/// So many jobs of a segment for each strip it stands in, at least; then it is written anew. Below that copying the
+/// jobs costs no more than telling strips apart, and strips would take more than an eighth of a byte per run.
+const JOBS_PER_STRIP_MIN: usize = 64;
+
+/// Of all runs, the share that one change may write anew because of strips, so that changes that pile up do not all
+/// fall due for it at the same time. A segment that has to wait may have twice as many strips.
+const REWRITTEN_SHARE_MAX: usize = 8;
+
 impl Index {
     /// The same index with these jobs as the fleet now has them: changed, added or removed. Other jobs are taken over
     /// as they stand, without looking at their schedules, and so is every segment where none of these is due.
+    ///
+    /// The cost is that of the changed runs, not of all: job numbers stay where they are and are shared with this
+    /// index. Where changes pile up, segments are written anew from time to time.
     pub fn with_changed(&self, fleet: &FleetSnapshot, jobs: &[u32], buffers: &mut Buffers) -> Index {
         let mut changed = jobs.to_vec();
         changed.sort_unstable();
@@ -27,7 +39,13 @@ impl Index {
         }
         let added = self.runs_of(fleet.view(), &changed);
         let mut rest = added.as_slice();
-        let mut patch = Patch { changed: &changed, added: &[], edits: Vec::new(), counts: [0; SPAN_SECS] };
+        let mut patch = Patch {
+            changed: &changed,
+            added: &[],
+            edits: Vec::new(),
+            counts: [0; SPAN_SECS],
+            rewritable: self.len / REWRITTEN_SHARE_MAX,
+        };
         let segments = self.segments.iter().zip(self.first..).map(|(segment, number)| {
             let (mine, later) = rest.split_at(rest.partition_point(|run| number_of(run.due) == number));
             rest = later;
@@ -59,12 +77,21 @@ struct Patch<'a> {
     added: &'a [Run],
     edits: Vec<Edit>,
     counts: [u32; SPAN_SECS],
+    /// How many jobs may still be written anew because of strips.
+    rewritable: usize,
 }
 
-/// At this place of the old list a job goes out, or comes in before what stands there.
+/// At this place of the old jobs one goes out, or comes in before what stands there.
 enum Edit {
     Out(usize),
     In(usize, u32),
+}
+
+/// A part of the new jobs.
+enum Part {
+    /// Old ones, from one place up to another.
+    Kept(usize, usize),
+    New(u32),
 }
 
 impl Patch<'_> {
@@ -75,9 +102,27 @@ impl Patch<'_> {
         if self.edits.is_empty() && fine.is_none() {
             return segment.clone();
         }
-        let fine = fine.unwrap_or_else(|| segment.fine().to_vec());
-        let jobs = self.patched_jobs(segment.jobs(), buffers);
-        Arc::new(Segment::new(&self.counts, jobs, fine))
+        Arc::new(if self.stays(segment) {
+            segment.patched(&self.counts, self.stripped_jobs(segment.jobs()), fine)
+        } else {
+            segment.rewritten(&self.counts, self.copied_jobs(segment.jobs(), buffers), fine)
+        })
+    }
+
+    /// Whether the jobs stay where they are, or are written anew.
+    fn stays(&mut self, segment: &Segment) -> bool {
+        let jobs = segment.jobs().len();
+        let (strips, own) = segment.strips_len();
+        let strips_max = jobs / JOBS_PER_STRIP_MIN;
+        let more = |per_edit: usize| self.edits.len() * per_edit;
+        if jobs > Strip::PLACES_MAX || own + more(1) > strips_max * 2 || strips + more(2) > strips_max * 2 {
+            return false;
+        }
+        let stays = strips + more(2) <= strips_max || jobs > self.rewritable;
+        if !stays {
+            self.rewritable -= jobs;
+        }
+        stays
     }
 
     /// Compares, second by second, what the changed jobs did with what they do.
@@ -85,6 +130,7 @@ impl Patch<'_> {
         self.edits.clear();
         let mut added = self.added.iter().filter(|run| run.due % 1000 == 0).peekable();
         segment.read_counts(&mut self.counts);
+        let mut jobs = segment.jobs();
         let mut start = 0;
         for second in 0..SPAN_SECS {
             let end = start + self.counts[second] as usize;
@@ -92,19 +138,16 @@ impl Patch<'_> {
             if start == end && added.peek().is_none_or(|run| run.due > due) {
                 continue;
             }
-            let jobs = &segment.jobs()[start..end];
-            let mut from = 0;
+            let jobs = jobs.take_between(start, end);
             for &job in self.changed {
                 let comes = added.next_if(|run| run.due == due && run.job == job).is_some();
-                let place = jobs[from..].binary_search(&job);
-                from += place.unwrap_or_else(|place| place);
-                match place {
-                    Ok(_) if !comes => {
-                        self.edits.push(Edit::Out(start + from));
+                match jobs.search(job) {
+                    Ok(place) if !comes => {
+                        self.edits.push(Edit::Out(place));
                         self.counts[second] -= 1;
                     }
-                    Err(_) if comes => {
-                        self.edits.push(Edit::In(start + from, job));
+                    Err(place) if comes => {
+                        self.edits.push(Edit::In(place, job));
                         self.counts[second] += 1;
                     }
                     _ => {}
@@ -114,24 +157,51 @@ impl Patch<'_> {
         }
     }
 
-    fn patched_jobs(&self, old: &[u32], buffers: &mut Buffers) -> Vec<u32> {
-        let mut jobs = buffers.jobs_list(self.counts.iter().sum::<u32>() as usize);
+    /// The new jobs in their order, `len` old ones edited.
+    fn each_part(&self, len: usize, mut visit: impl FnMut(Part)) {
         let mut taken = 0;
         for edit in &self.edits {
             match *edit {
                 Edit::Out(place) => {
-                    jobs.extend_from_slice(&old[taken..place]);
+                    visit(Part::Kept(taken, place));
                     taken = place + 1;
                 }
                 Edit::In(place, job) => {
-                    jobs.extend_from_slice(&old[taken..place]);
-                    jobs.push(job);
+                    visit(Part::Kept(taken, place));
+                    visit(Part::New(job));
                     taken = place;
                 }
             }
         }
-        jobs.extend_from_slice(&old[taken..]);
+        visit(Part::Kept(taken, len));
+    }
+
+    /// The new jobs in a list.
+    fn copied_jobs(&self, mut old: Jobs<'_>, buffers: &mut Buffers) -> Vec<u32> {
+        let mut jobs = buffers.jobs_list(self.counts.iter().sum::<u32>() as usize);
+        self.each_part(old.len(), |part| match part {
+            Part::Kept(from, to) => {
+                old.take_between(from, to).slices().for_each(|slice| jobs.extend_from_slice(slice));
+            }
+            Part::New(job) => jobs.push(job),
+        });
         jobs
+    }
+
+    /// The new jobs in strips of the old list, and a list of those that stand in no other.
+    fn stripped_jobs(&self, mut old: Jobs<'_>) -> Strips {
+        let mut new = Stripped::default();
+        self.each_part(old.len(), |part| match part {
+            Part::Kept(from, to) => {
+                for (own, place, slice) in old.take_between(from, to).strips() {
+                    if own { new.push_own(slice) } else { new.push(false, place, slice.len()) }
+                }
+            }
+            Part::New(job) => new.push_own(&[job]),
+        });
+        new.made.strips.shrink_to_fit();
+        new.made.own.shrink_to_fit();
+        new.made
     }
 
     /// The runs between seconds, if they change.
@@ -153,5 +223,28 @@ impl Patch<'_> {
         }
         fine.extend(added);
         Some(fine)
+    }
+}
+
+/// Jobs as strips, while they are put together.
+#[derive(Default)]
+struct Stripped {
+    made: Strips,
+    /// Where the last strip ends.
+    end: Option<(bool, usize)>,
+}
+
+impl Stripped {
+    fn push(&mut self, own: bool, place: usize, len: usize) {
+        if self.end != Some((own, place)) {
+            self.made.strips.push(Strip::new(self.made.len, own, place));
+        }
+        self.made.len += len;
+        self.end = Some((own, place + len));
+    }
+
+    fn push_own(&mut self, jobs: &[u32]) {
+        self.push(true, self.made.own.len(), jobs.len());
+        self.made.own.extend_from_slice(jobs);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cadran_cron::Millis;
 
+use super::jobs::{Jobs, Slices};
 use super::segment::{SPAN_MS, Seconds, Segment, fine_at, fine_job, number_of};
 
 /// The runs of one window of an index, in the order (due, job). Making one costs the same whatever it holds.
@@ -53,26 +54,28 @@ impl<'a> Runs<'a> {
             group: None,
             fine: [].iter(),
             due: 0,
+            slices: Slices::default(),
             jobs: [].iter(),
         }
     }
 
     /// All jobs as one slice, in the order (due, job): there when the window lies within one segment (ten minutes,
-    /// aligned) and every due is on a whole second. Otherwise [`slices`](Runs::slices) and [`fine`](Runs::fine).
+    /// aligned), every due is on a whole second and no job changed there since the index was built. Otherwise
+    /// [`slices`](Runs::slices) and [`fine`](Runs::fine).
     pub fn as_slice(&self) -> Option<&'a [u32]> {
         let mut pieces = self.pieces();
         let Some(piece) = pieces.next() else { return Some(&[]) };
         let whole = pieces.next().is_none() && piece.segment.fine_in(piece.lo, piece.hi).is_empty();
-        whole.then(|| piece.segment.jobs_in(piece.lo, piece.hi))
+        if whole { piece.segment.jobs_in(piece.lo, piece.hi).as_slice() } else { None }
     }
 
-    /// The jobs due on whole seconds: one contiguous slice for each ten minutes.
+    /// The jobs due on whole seconds: one slice for each ten minutes, and one more for each change since.
     pub fn slices(&self) -> impl Iterator<Item = &'a [u32]> + use<'a> {
-        self.pieces().map(|piece| piece.segment.jobs_in(piece.lo, piece.hi))
+        self.pieces().flat_map(|piece| piece.segment.jobs_in(piece.lo, piece.hi).slices())
     }
 
     /// The whole seconds that have jobs, with those jobs.
-    pub fn seconds(&self) -> impl Iterator<Item = (Millis, &'a [u32])> + use<'a> {
+    pub fn seconds(&self) -> impl Iterator<Item = (Millis, Jobs<'a>)> + use<'a> {
         self.pieces().flat_map(|piece| {
             let base = piece.base;
             piece.segment.seconds_in(piece.lo, piece.hi).map(move |(at, jobs)| (base + at, jobs))
@@ -144,10 +147,11 @@ pub struct Iter<'a> {
     base: Millis,
     seconds: Option<Seconds<'a>>,
     /// The next second's jobs, waiting for finer runs before them.
-    group: Option<(Millis, &'a [u32])>,
+    group: Option<(Millis, Jobs<'a>)>,
     fine: slice::Iter<'a, u64>,
     /// The second being read.
     due: Millis,
+    slices: Slices<'a>,
     jobs: slice::Iter<'a, u32>,
 }
 
@@ -168,6 +172,11 @@ impl FusedIterator for Iter<'_> {}
 impl Iter<'_> {
     fn next_group(&mut self) -> Option<(Millis, u32)> {
         loop {
+            // A second's jobs may stand in several slices.
+            if let Some(slice) = self.slices.next() {
+                self.jobs = slice.iter();
+                return self.jobs.next().map(|&job| (self.due, job));
+            }
             if self.group.is_none() {
                 self.group = self.seconds.as_mut().and_then(Iterator::next);
             }
@@ -180,8 +189,7 @@ impl Iter<'_> {
                 (Some((at, jobs)), _) => {
                     self.group = None;
                     self.due = self.base + at;
-                    self.jobs = jobs.iter();
-                    return self.jobs.next().map(|&job| (self.due, job));
+                    self.slices = jobs.slices();
                 }
                 _ => {
                     let piece = self.pieces.next()?;

@@ -1,8 +1,11 @@
 //! Ten minutes of the index: jobs by second, and a short list for what falls between seconds.
 
+use std::sync::Arc;
+
 use cadran_cron::Millis;
 
 use super::directory::{Directory, Walk};
+use super::jobs::{Jobs, Strip};
 
 /// Seconds in one segment. Ten minutes: short enough that a rolling horizon adds little at a time and one job's
 /// change leaves most segments alone, long enough that the directory of a busy segment costs nothing per run.
@@ -22,8 +25,21 @@ pub(super) fn number_of(at: Millis) -> i64 {
 #[derive(Debug, Default)]
 pub(super) struct Segment {
     directory: Directory,
-    jobs: Vec<u32>,
-    fine: Vec<u64>,
+    /// All jobs, second by second; of a patched segment, most of them and some that are gone. Shared with the segment
+    /// that was patched.
+    jobs: Arc<Vec<u32>>,
+    patch: Option<Box<Strips>>,
+    fine: Option<Arc<Vec<u64>>>,
+}
+
+/// Where the jobs of a patched segment stand.
+#[derive(Debug, Default)]
+pub(super) struct Strips {
+    pub(super) strips: Vec<Strip>,
+    /// Jobs that came in.
+    pub(super) own: Vec<u32>,
+    /// How many jobs there are.
+    pub(super) len: usize,
 }
 
 impl Segment {
@@ -31,12 +47,30 @@ impl Segment {
     pub(super) fn new(counts: &[u32], jobs: Vec<u32>, fine: Vec<u64>) -> Segment {
         debug_assert_eq!(counts.len(), SPAN_SECS);
         debug_assert_eq!(counts.iter().map(|&n| n as usize).sum::<usize>(), jobs.len());
-        debug_assert!(fine.is_sorted_by(|a, b| a < b) && fine.iter().all(|&run| fine_at(run) % 1000 != 0));
-        Segment { directory: Directory::new(counts, jobs.len()), jobs, fine }
+        let directory = Directory::new(counts, jobs.len());
+        Segment { directory, jobs: Arc::new(jobs), patch: None, fine: shared(fine) }
+    }
+
+    /// A patched version: its jobs stand in strips of `self`'s list and of one of its own. Without `fine` the runs
+    /// between seconds are as they were.
+    pub(super) fn patched(&self, counts: &[u32], strips: Strips, fine: Option<Vec<u64>>) -> Segment {
+        debug_assert_eq!(counts.iter().map(|&n| n as usize).sum::<usize>(), strips.len);
+        Segment {
+            directory: Directory::new(counts, strips.len),
+            jobs: self.jobs.clone(),
+            patch: Some(Box::new(strips)),
+            fine: fine.map_or_else(|| self.fine.clone(), shared),
+        }
+    }
+
+    /// The same with other jobs.
+    pub(super) fn rewritten(&self, counts: &[u32], jobs: Vec<u32>, fine: Option<Vec<u64>>) -> Segment {
+        let fine = fine.map_or_else(|| self.fine.clone(), shared);
+        Segment { directory: Directory::new(counts, jobs.len()), jobs: Arc::new(jobs), patch: None, fine }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.jobs.len() + self.fine.len()
+        self.jobs().len() + self.fine().len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -49,33 +83,49 @@ impl Segment {
     }
 
     /// Jobs due on whole seconds in `[lo, hi)`.
-    pub(super) fn jobs_in(&self, lo: Millis, hi: Millis) -> &[u32] {
-        &self.jobs[self.jobs_before(lo)..self.jobs_before(hi)]
+    pub(super) fn jobs_in(&self, lo: Millis, hi: Millis) -> Jobs<'_> {
+        self.jobs().between(self.jobs_before(lo), self.jobs_before(hi))
     }
 
     /// Packed runs due between seconds in `[lo, hi)`.
     pub(super) fn fine_in(&self, lo: Millis, hi: Millis) -> &[u64] {
-        &self.fine[self.fine_before(lo)..self.fine_before(hi)]
+        &self.fine()[self.fine_before(lo)..self.fine_before(hi)]
     }
 
     /// A walk over the seconds in `[lo, hi)` that have jobs.
     pub(super) fn seconds_in(&self, lo: Millis, hi: Millis) -> Seconds<'_> {
-        Seconds { jobs: &self.jobs, walk: self.directory.walk(second_from(lo)), end: second_from(hi) }
+        let walk = self.directory.walk(second_from(lo));
+        Seconds { jobs: self.jobs(), walk, end: second_from(hi) }
     }
 
-    /// Bytes on the heap.
+    /// Bytes on the heap, what it shares with others included.
     pub(super) fn bytes(&self) -> usize {
-        self.directory.bytes() + self.jobs.capacity() * 4 + self.fine.capacity() * 8
+        let list = size_of::<Vec<u32>>() + 16;
+        let fine = self.fine.as_ref().map_or(0, |fine| list + fine.capacity() * 8);
+        let patch = self.patch.as_ref().map_or(0, |patch| {
+            size_of::<Strips>() + patch.strips.capacity() * size_of::<Strip>() + patch.own.capacity() * 4
+        });
+        self.directory.bytes() + list + self.jobs.capacity() * 4 + patch + fine
     }
 
     /// All jobs due on whole seconds.
-    pub(super) fn jobs(&self) -> &[u32] {
-        &self.jobs
+    #[inline]
+    pub(super) fn jobs(&self) -> Jobs<'_> {
+        match &self.patch {
+            None => Jobs::whole(&self.jobs),
+            Some(patch) => Jobs::patched(&patch.strips, &self.jobs, &patch.own, patch.len),
+        }
+    }
+
+    /// How many strips the jobs stand in, and how many jobs came in.
+    pub(super) fn strips_len(&self) -> (usize, usize) {
+        self.patch.as_ref().map_or((1, 0), |patch| (patch.strips.len(), patch.own.len()))
     }
 
     /// All packed runs due between seconds.
+    #[inline]
     pub(super) fn fine(&self) -> &[u64] {
-        &self.fine
+        self.fine.as_ref().map_or(&[], |fine| fine)
     }
 
     /// Writes how many jobs each second has.
@@ -86,9 +136,10 @@ impl Segment {
         }
     }
 
-    /// Gives the two lists back, for other segments to be written into.
+    /// Gives back the lists that nobody else reads, for other segments to be written into.
     pub(super) fn into_lists(self) -> (Vec<u32>, Vec<u64>) {
-        (self.jobs, self.fine)
+        let fine = self.fine.and_then(Arc::into_inner).unwrap_or_default();
+        (Arc::into_inner(self.jobs).unwrap_or_default(), fine)
     }
 
     fn jobs_before(&self, at: Millis) -> usize {
@@ -96,8 +147,13 @@ impl Segment {
     }
 
     fn fine_before(&self, at: Millis) -> usize {
-        self.fine.partition_point(|&run| fine_at(run) < at)
+        self.fine().partition_point(|&run| fine_at(run) < at)
     }
+}
+
+fn shared(fine: Vec<u64>) -> Option<Arc<Vec<u64>>> {
+    debug_assert!(fine.is_sorted_by(|a, b| a < b) && fine.iter().all(|&run| fine_at(run) % 1000 != 0));
+    (!fine.is_empty()).then(|| Arc::new(fine))
 }
 
 /// A run between seconds: its instant inside the segment above, its job below, so that numbers order as runs do.
@@ -119,17 +175,17 @@ pub(super) fn fine_job(run: u64) -> u32 {
 /// Non-empty seconds of a segment, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Seconds<'a> {
-    jobs: &'a [u32],
+    jobs: Jobs<'a>,
     walk: Walk<'a>,
     end: usize,
 }
 
 impl<'a> Iterator for Seconds<'a> {
-    type Item = (Millis, &'a [u32]);
+    type Item = (Millis, Jobs<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         let (second, start, end) = self.walk.next()?;
-        (second < self.end).then(|| (second as Millis * 1000, &self.jobs[start..end]))
+        (second < self.end).then(|| (second as Millis * 1000, self.jobs.take_between(start, end)))
     }
 }
 

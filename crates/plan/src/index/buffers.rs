@@ -1,0 +1,188 @@
+//! The room in which indexes are built, kept from one build to the next.
+//!
+//! Both ways into an index end here: a run list and generation from schedules fill the same buffers, which are then
+//! cut into segments. Runs on whole seconds and runs between them are kept apart from the start.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Index;
+use super::segment::{SPAN_SECS, Segment};
+use super::sort::{Desk, FINE_SECS, Packed, Places, settle};
+
+/// Lists kept from indexes that nobody reads any more: some hours of segments.
+const POOL_LEN_MAX: usize = 64;
+
+/// Room that one build leaves to the next, so that a rebuild asks the allocator for little but the index itself.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    /// Job numbers by second.
+    pub(super) jobs: Places,
+    jobs_list: Vec<u32>,
+    /// Runs between seconds by `FINE_SECS`, in one of two packings.
+    pub(super) fine: Places,
+    wide: Fine<u64>,
+    small: Fine<u32>,
+    is_small: bool,
+    pub(super) expand: super::expand::Expansions,
+    jobs_pool: Pool<u32>,
+    fine_pool: Pool<u64>,
+    /// The segment without runs, shared by all.
+    pub(super) empty: Arc<Segment>,
+}
+
+/// Runs between seconds, bucket by bucket. What lies beyond the last is left over from earlier use.
+#[derive(Debug, Default)]
+struct Fine<T> {
+    list: Vec<T>,
+    desk: Desk<T>,
+}
+
+/// Where everything is written to: the places of both kinds of runs, and their lists.
+pub(super) type Filling<'a, T> = ((&'a mut Places, &'a mut Places), (&'a mut [u32], &'a mut [T]));
+
+impl Buffers {
+    /// Starts a stretch of so many seconds, with so many lanes for each bucket: now count.
+    pub(super) fn begin(&mut self, secs: usize, lanes: usize) {
+        self.jobs.begin(secs, lanes);
+        self.fine.begin(secs / FINE_SECS, lanes);
+    }
+
+    /// All is counted: now fill.
+    pub(super) fn place(&mut self) -> Filling<'_, u64> {
+        self.is_small = false;
+        let places = (&mut self.jobs, &mut self.fine);
+        fill(places, &mut self.jobs_list, &mut self.wide.list)
+    }
+
+    /// As [`place`](Buffers::place), when all jobs between seconds fit the small packing.
+    pub(super) fn place_small(&mut self) -> Filling<'_, u32> {
+        self.is_small = true;
+        let places = (&mut self.jobs, &mut self.fine);
+        fill(places, &mut self.jobs_list, &mut self.small.list)
+    }
+
+    /// Cuts what was filled in into so many segments. Jobs on whole seconds need not have come sorted and each once if
+    /// they are said to be `loose`.
+    pub(super) fn cut(&mut self, count: usize, loose: bool, segments: &mut Vec<Arc<Segment>>) {
+        let mut counts = [0; SPAN_SECS];
+        for number in 0..count {
+            let seconds = number * SPAN_SECS..(number + 1) * SPAN_SECS;
+            let list = &self.jobs_list[self.jobs.range(seconds.clone())];
+            let mut jobs = self.jobs_pool.take(list.len());
+            jobs.copy_from_slice(list);
+            let per_segment = SPAN_SECS / FINE_SECS;
+            let buckets = number * per_segment..(number + 1) * per_segment;
+            let fine = if self.is_small {
+                self.small.take(&self.fine, buckets, &mut self.fine_pool)
+            } else {
+                self.wide.take(&self.fine, buckets, &mut self.fine_pool)
+            };
+            if jobs.is_empty() && fine.is_empty() {
+                segments.push(self.empty.clone());
+                continue;
+            }
+            self.jobs.read_counts(seconds.start, &mut counts);
+            if loose {
+                settle(&mut counts, &mut jobs);
+                trim(&mut jobs);
+            }
+            segments.push(Arc::new(Segment::new(&counts, jobs, fine)));
+        }
+    }
+
+    /// Takes back the memory of an index that nobody else reads any more, for the next build. Segments that are still
+    /// shared are left alone.
+    pub fn recycle(&mut self, index: Arc<Index>) {
+        for segment in Arc::into_inner(index).into_iter().flat_map(Index::into_segments) {
+            if let Some((jobs, fine)) = Arc::into_inner(segment).map(Segment::into_lists) {
+                self.jobs_pool.put(jobs);
+                self.fine_pool.put(fine);
+            }
+        }
+    }
+
+    /// An empty list for so many jobs.
+    pub(super) fn jobs_list(&mut self, len: usize) -> Vec<u32> {
+        let mut list = self.jobs_pool.take(len);
+        list.clear();
+        list
+    }
+}
+
+fn fill<'a, T: Packed>(
+    (jobs, fine): (&'a mut Places, &'a mut Places),
+    jobs_list: &'a mut Vec<u32>,
+    fine_list: &'a mut Vec<T>,
+) -> Filling<'a, T> {
+    lengthen(jobs_list, jobs.place());
+    lengthen(fine_list, fine.place());
+    ((jobs, fine), (jobs_list, fine_list))
+}
+
+fn lengthen<T: Clone + Default>(list: &mut Vec<T>, len: usize) {
+    if list.len() < len {
+        // Exactly, because growing by doubling could take twice the memory.
+        list.reserve_exact(len - list.len());
+        list.resize(len, T::default());
+    }
+}
+
+impl<T: Packed> Fine<T> {
+    /// The runs of these buckets, which make a segment: sorted, each once, packed as a segment has them.
+    fn take(&mut self, places: &Places, buckets: Range<usize>, pool: &mut Pool<u64>) -> Vec<u64> {
+        let mut fine = pool.take(places.range(buckets.clone()).len());
+        if fine.is_empty() {
+            return fine;
+        }
+        let mut len = 0;
+        for (bucket, base_ms) in buckets.zip((0..).step_by(FINE_SECS * 1000)) {
+            let items = &mut self.list[places.range(bucket..bucket + 1)];
+            if !items.is_empty() {
+                len += self.desk.sort(items, base_ms, &mut fine[len..]);
+            }
+        }
+        fine.truncate(len);
+        trim(&mut fine);
+        fine
+    }
+}
+
+/// Lists to be used again.
+#[derive(Debug)]
+struct Pool<T>(Vec<Vec<T>>);
+
+impl<T> Default for Pool<T> {
+    fn default() -> Pool<T> {
+        Pool(Vec::new())
+    }
+}
+
+impl<T: Copy + Default> Pool<T> {
+    fn put(&mut self, list: Vec<T>) {
+        if list.capacity() > 0 && self.0.len() < POOL_LEN_MAX {
+            self.0.push(list);
+        }
+    }
+
+    /// A list of this length, with anything in it, and room for little more: what an index keeps should not outgrow
+    /// its runs.
+    fn take(&mut self, len: usize) -> Vec<T> {
+        let fits = |list: &Vec<T>| (len..=len + len / 16).contains(&list.capacity());
+        match self.0.iter().position(fits) {
+            Some(place) if len > 0 => {
+                let mut list = self.0.swap_remove(place);
+                list.resize(len, T::default());
+                list
+            }
+            _ => vec![T::default(); len],
+        }
+    }
+}
+
+/// Gives back room beyond a sixteenth of the list: what an index keeps should not outgrow its runs.
+fn trim<T>(list: &mut Vec<T>) {
+    if list.capacity() > list.len() + list.len() / 16 {
+        list.shrink_to_fit();
+    }
+}
