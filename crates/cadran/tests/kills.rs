@@ -248,6 +248,8 @@ fn kill_again_and_again(store: &str, url: Option<String>) {
     let mut server = Some(home.serve_with(&args));
     window.from_ms = wall_ms();
     let mut left: Vec<Process> = Vec::new();
+    // Whether processes are left that have no keeper: they go when a server is ready.
+    let mut is_unkept = false;
     for no in 1..=kills {
         // One in four is killed while it starts.
         let alive = match server.take() {
@@ -259,6 +261,7 @@ fn kill_again_and_again(store: &str, url: Option<String>) {
         };
         if matches!(alive, Alive::Ready(_)) {
             close(&mut window);
+            is_unkept = false;
         }
         match &alive {
             Alive::Ready(_) => pass(chance.between(LIFE.0, LIFE.1)),
@@ -268,11 +271,12 @@ fn kill_again_and_again(store: &str, url: Option<String>) {
         let keeper = if chance.percent(16) { keeper_of(alive.pid()) } else { None };
         if let Some(keeper) = keeper {
             let _ = kill(Pid::from_raw(keeper), Signal::SIGKILL);
+            is_unkept = true;
         }
         window.kills_ms.push((wall_ms(), i64::MAX));
         alive.kill();
         left.extend(marked(&ledger.marker));
-        if keeper.is_none() && chance.percent(50) {
+        if chance.percent(50) && !is_unkept {
             let stray = "what the killed server left to go";
             wait_for(stray, || left.iter().all(|process| !process.is_alive()).then_some(()));
             left.clear();
