@@ -11,6 +11,7 @@ mod check;
 mod database;
 mod files;
 mod fuzz;
+mod fuzzing;
 mod guard;
 mod kills;
 mod layers;
@@ -37,6 +38,9 @@ Usage: cargo xtask COMMAND
   kills [--kills N] [--store sqlite|postgres] [--seed N]
                                 The server killed at random, a thousand times unless said otherwise
   fuzz [TARGET…] [--seconds N]  The fuzz targets under libFuzzer, a minute each unless said otherwise
+  fuzzing overload | writers [--rounds N] | builders [--commits N]
+                                Figures of the fuzzing pipeline: what gives under overload, many writers of one file,
+                                builders that are killed
   bad-input DIR                 Write the corpus of bad job files
   sim [--seeds A..B] […]        The simulation: years of schedules with faults, held to the law; sim --help says more
 
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Some("bench") => bench::run(rest),
         Some("kills") => kills::run(rest),
         Some("fuzz") => fuzz::run(rest),
+        Some("fuzzing") => fuzzing::run(rest),
         Some("bad-input") => bad_input::run(rest),
         Some("sim") => sim::run(rest),
         Some("help" | "--help" | "-h") | None => {

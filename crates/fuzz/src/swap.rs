@@ -35,7 +35,7 @@ impl Patience {
     pub(crate) async fn conflict(&mut self) -> Result<(), FuzzError> {
         self.tries += 1;
         let waited = self.since.elapsed();
-        if self.tries >= TRIES_MIN && waited >= CONFLICTS_FOR {
+        if is_enough(self.tries, waited) {
             let detail = format!("{} tries in {} s lost to other writers", self.tries, waited.as_secs());
             return Err(FuzzError::Contended(Failure::new("change", &self.key, detail)));
         }
@@ -43,6 +43,10 @@ impl Patience {
         sleep(limit.mul_f64(chance())).await;
         Ok(())
     }
+}
+
+fn is_enough(tries: u32, waited: Duration) -> bool {
+    tries >= TRIES_MIN && waited >= CONFLICTS_FOR
 }
 
 /// Between 0 and 1. Writers that lost together must not try again together.
@@ -108,5 +112,21 @@ pub(crate) async fn change<F: StateFile, R>(
             Put::Conflict => tried = Some((file, remember)),
         }
         patience.conflict().await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_26_h31_conflicts_are_given_up_by_time_and_not_before_twenty_tries() {
+        let check = |tries, secs, enough| {
+            assert_eq!(is_enough(tries, Duration::from_secs(secs)), enough, "{tries} {secs}")
+        };
+        check(3, 0, false);
+        check(500, 59, false);
+        check(19, 600, false);
+        check(20, 60, true);
     }
 }

@@ -35,6 +35,14 @@ pub fn append(schedule: &Schedule, hashes: &[String]) -> Option<(Schedule, Vec<E
 /// Brings the schedule into shape, at every pass: entries without binaries go; then, above the minimum, the oldest that
 /// were fuzzed; then, above the maximum, the oldest that were not, which is said aloud.
 pub fn tidy(schedule: &Schedule, facts: &Facts, limits: &Limits) -> Option<(Schedule, Vec<Event>)> {
+    let entries = &schedule.entries;
+    let free = |entry: &&Entry| !facts.pinned.contains(&entry.hash);
+    let gone = entries.iter().filter(free).any(|entry| facts.gone.contains(&entry.hash));
+    let trims =
+        entries.len() > limits.schedule_min && entries.iter().filter(free).any(|entry| entry.fuzz_count > 0);
+    if !gone && !trims && entries.len() <= limits.schedule_max {
+        return None;
+    }
     let mut next = schedule.clone();
     let mut events = Vec::new();
     let mut leave = |entry: Entry, what: &str, reason: String| {

@@ -2,9 +2,12 @@
 //!
 //! Tests that are named after a number hold the documented rule of that number; `hNN` those that close a hole in it.
 
+mod bare;
+mod builders;
 mod conformance;
 mod edits;
 mod manager;
+mod overload;
 mod rules;
 mod support;
 mod work;

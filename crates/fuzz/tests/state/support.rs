@@ -18,6 +18,7 @@ pub(crate) enum Kind {
 /// A store of its own: a temporary directory, or a prefix in the bucket of a server.
 pub(crate) struct Fixture {
     pub(crate) bucket: Bucket,
+    pub(crate) url: String,
     pub(crate) directory: Option<tempfile::TempDir>,
 }
 
@@ -40,7 +41,7 @@ impl Fixture {
             }
         };
         let bucket = Bucket::open(&url, &options).await.unwrap();
-        Some(Fixture { bucket, directory })
+        Some(Fixture { bucket, url, directory })
     }
 
     pub(crate) async fn directory() -> Fixture {
