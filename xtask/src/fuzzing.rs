@@ -16,13 +16,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
             false
         }
         "writers" => {
-            command.arg("eight_writers").env("CADRAN_FUZZ_ROUNDS", number(rest, "--rounds", 20)?.to_string());
+            command
+                .arg("eight_writers")
+                .env("CADRAN_WRITERS_ROUNDS", number(rest, "--rounds", 20)?.to_string());
             true
         }
         "builders" => {
             command
                 .arg("eight_builders")
-                .env("CADRAN_FUZZ_COMMITS", number(rest, "--commits", 100)?.to_string());
+                .env("CADRAN_BUILDERS_COMMITS", number(rest, "--commits", 100)?.to_string());
             true
         }
         other => {

@@ -65,6 +65,17 @@ pub(crate) enum Ending {
     },
 }
 
+impl Ending {
+    /// For people.
+    pub(crate) const fn word(&self) -> &'static str {
+        match self {
+            Ending::Built => "built",
+            Ending::Failed { .. } => "failed",
+            Ending::Fuzzed { .. } => "fuzzed",
+        }
+    }
+}
+
 /// A claim as it lies in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::bucket::{Bucket, Put};
+use crate::bucket::Bucket;
 use crate::claim::{Claim, Claims, Ending, Found, Work};
 use crate::error::FuzzError;
-use crate::events::{self, Event, Moment, Place};
-use crate::files::{BinaryKind, BuildQueue, FileName, Keys, Schedule, StateFile};
-use crate::rules::build::{self, BuildPick, Enqueued};
+use crate::events::{self, Event, Moment};
+use crate::files::{BinaryKind, BuildQueue, Keys, Schedule, StateFile};
+use crate::rules::build::{self, BuildPick};
 use crate::rules::schedule;
 use crate::swap::{self, Patience};
 use crate::{CommitHash, Overload, Target};
@@ -58,15 +58,6 @@ pub enum NextBuild {
         /// Commits that wait.
         waiting: usize,
     },
-}
-
-/// What became of a commit that somebody asked to fuzz.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheduled {
-    /// It is in the schedule.
-    Now,
-    /// It has no binaries: first in the queue, to be built and handed over.
-    AfterBuild,
 }
 
 impl Pipeline {
@@ -240,71 +231,6 @@ impl Pipeline {
         self.claims().release(claim).await
     }
 
-    /// Puts a commit into the build queue by hand, and out of `failed`; in front of all others if asked.
-    pub async fn enqueue(&self, hash: &CommitHash, front: bool) -> Result<Enqueued, FuzzError> {
-        self.settled(Work::Build).await?;
-        // Under this policy the last is the next.
-        let front = front && self.target.overload != Overload::NewestFirst;
-        let scheduled = self.read::<Schedule>().await?.find(hash.as_str()).is_some();
-        let mut answer = Enqueued::AlreadyQueued;
-        let event = self
-            .change::<BuildQueue, Event>(|queue| {
-                let (said, next) = build::enqueue(queue, scheduled, hash.as_str(), front);
-                answer = said;
-                next
-            })
-            .await?;
-        if let Some(event) = event {
-            if event.before == Place::Failed {
-                // It starts anew: attempts of its former life do not count.
-                let found = self.claims().read(Work::Build, hash.as_str()).await?;
-                if let Some(found) = found.filter(|found| !found.record.is_held(self.now())) {
-                    self.claims().close(Work::Build, &found).await?;
-                }
-            }
-            self.log(vec![event]).await?;
-        }
-        Ok(answer)
-    }
-
-    /// Puts a failed commit back into the queue.
-    pub async fn retry(&self, hash: &CommitHash) -> Result<Enqueued, FuzzError> {
-        let queue = self.read::<BuildQueue>().await?;
-        if build::place_of(&queue, hash.as_str()) != Place::Failed {
-            return Err(FuzzError::Input(format!("{} is not among the failed", hash.short())));
-        }
-        self.enqueue(hash, false).await
-    }
-
-    /// Puts a commit into the schedule by hand. Without binaries it is built first.
-    pub async fn schedule(&self, hash: &CommitHash) -> Result<Scheduled, FuzzError> {
-        if !self.is_built(hash).await? {
-            self.enqueue(hash, true).await?;
-            return Ok(Scheduled::AfterBuild);
-        }
-        self.hand_over(&[hash.to_string()]).await?;
-        Ok(Scheduled::Now)
-    }
-
-    /// Has a commit fuzzed next, as if it never was. Without binaries it is built first.
-    pub async fn retest(&self, hash: &CommitHash) -> Result<Scheduled, FuzzError> {
-        if !self.is_built(hash).await? {
-            // Scheduled without binaries it would only be in the way.
-            self.change::<Schedule, ()>(|plan| {
-                let mut next = plan.clone();
-                next.entries.retain(|entry| entry.hash != hash.as_str());
-                (next != *plan).then_some((next, ()))
-            })
-            .await?;
-            self.enqueue(hash, true).await?;
-            return Ok(Scheduled::AfterBuild);
-        }
-        let event =
-            self.change::<Schedule, Event>(|plan| Some(schedule::retest(plan, hash.as_str()))).await?;
-        self.log(event.into_iter().collect()).await?;
-        Ok(Scheduled::Now)
-    }
-
     /// Whether both binaries of a commit are in the store.
     pub async fn is_built(&self, hash: &CommitHash) -> Result<bool, FuzzError> {
         for kind in BinaryKind::ALL {
@@ -329,109 +255,6 @@ impl Pipeline {
         let count = events.len() as u64;
         self.log(events).await?;
         Ok(count)
-    }
-
-    /// Every claim of one kind, after what had ended was brought into the files.
-    pub(crate) async fn settled(&self, work: Work) -> Result<BTreeMap<String, Found>, FuzzError> {
-        let claims = self.claims();
-        let found = claims.all(work).await?;
-        let mut changed = false;
-        for (hash, found) in &found {
-            if found.record.ending.is_some() {
-                self.settle(work, hash).await?;
-                changed = true;
-            }
-        }
-        if changed { claims.all(work).await } else { Ok(found) }
-    }
-
-    /// Brings the ending of a claim into the files, then into the log, then frees the claim. Whoever dies on the way is
-    /// followed by somebody who does the same again, to the same result.
-    pub(crate) async fn settle(&self, work: Work, hash: &str) -> Result<(), FuzzError> {
-        let claims = self.claims();
-        let mut patience = Patience::new(hash);
-        let (found, mut events) = loop {
-            // The file first, then the claim: if it is still ended, nobody can have moved the commit on in between
-            // without the put below failing.
-            let queue = swap::read::<BuildQueue>(&self.bucket, &self.keys.file(FileName::BuildQueue)).await?;
-            let plan = swap::read::<Schedule>(&self.bucket, &self.keys.file(FileName::Schedule)).await?;
-            let Some(found) = claims.read(work, hash).await? else { return Ok(()) };
-            let Some(ending) = found.record.ending.clone() else { return Ok(()) };
-            let limits = &self.target.limits;
-            let (name, bytes, condition, events) = match ending {
-                Ending::Built => {
-                    let next = build::built(&queue.file, hash, &found.record.covers);
-                    let mut events =
-                        vec![Event::moved("built", hash, Place::Queue, Place::Built, "it builds")];
-                    events.extend(found.record.covers.iter().map(|covered| {
-                        let reason = format!("{hash} stands for it");
-                        Event::moved("coalesced", covered, Place::Queue, Place::Nowhere, reason)
-                    }));
-                    (FileName::BuildQueue, next.map(|next| next.write()), queue.condition, events)
-                }
-                Ending::Failed { reason } => {
-                    let next = build::failed(&queue.file, hash, limits);
-                    let events =
-                        vec![Event::moved("build_failed", hash, Place::Queue, Place::Failed, reason)];
-                    (FileName::BuildQueue, next.map(|next| next.write()), queue.condition, events)
-                }
-                Ending::Fuzzed { raise_to } => match schedule::fuzzed(&plan.file, hash, raise_to, limits) {
-                    Some((next, events)) => (FileName::Schedule, Some(next.write()), plan.condition, events),
-                    None => {
-                        let before = Place::Scheduled(raise_to.saturating_sub(1));
-                        let after = match plan.file.find(hash) {
-                            Some(entry) => Place::Scheduled(entry.fuzz_count),
-                            None => Place::Nowhere,
-                        };
-                        let event = Event::moved("fuzzed", hash, before, after, "its fuzz run has ended");
-                        (FileName::Schedule, None, plan.condition, vec![event])
-                    }
-                },
-            };
-            let Some(bytes) = bytes else { break (found, events) };
-            match self.bucket.put(&self.keys.file(name), &bytes, &condition).await? {
-                Put::Written(_) => break (found, events),
-                Put::Conflict => patience.conflict().await?,
-            }
-        };
-        let record = &found.record;
-        for event in &mut events {
-            event.at = record.ended_at;
-            event.actor = if record.owner.is_empty() { self.actor.clone() } else { record.owner.clone() };
-        }
-        // Named after the claim: however many bring it to its end, the log has it once.
-        let name = format!("{hash}-{work:?}-{}", record.attempt);
-        let moment = Moment { at: record.ended_at, number: record.ended_number };
-        events::log(&self.bucket, &self.keys, moment, Some(&name), &events).await?;
-        claims.close(work, &found).await
-    }
-
-    /// Ends what was tried too often. Says whether there was such a commit.
-    async fn fail_exhausted(
-        &self,
-        claims: &BTreeMap<String, Found>,
-        queue: &BuildQueue,
-        now: i64,
-    ) -> Result<bool, FuzzError> {
-        let limit = self.target.limits.build_attempts.max(1);
-        let mut any = false;
-        for (hash, found) in claims.iter().filter(|(hash, _)| queue.queue.contains(hash)) {
-            let record = &found.record;
-            if record.is_held(now) || record.deaths_by(now) < limit {
-                continue;
-            }
-            let last = match record.is_expired(now) {
-                true => format!("the lease of {} ran out", record.owner),
-                false => record.trouble.clone(),
-            };
-            let reason =
-                format!("{} attempts ended without a result; the last one: {last}", record.deaths_by(now));
-            any = true;
-            if self.claims().end_free(Work::Build, found, Ending::Failed { reason }, now).await? {
-                self.settle(Work::Build, hash).await?;
-            }
-        }
-        Ok(any)
     }
 
     async fn take(

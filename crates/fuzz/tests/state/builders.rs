@@ -21,7 +21,7 @@ const BUILDERS: usize = 8;
 
 /// Commits of one run; `cargo xtask fuzzing builders` builds 100. Two kills for each of them.
 fn commits() -> u32 {
-    std::env::var("CADRAN_FUZZ_COMMITS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+    std::env::var("CADRAN_BUILDERS_COMMITS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
 }
 
 /// Set for the builder processes: the URL of the store.

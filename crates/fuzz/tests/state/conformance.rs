@@ -1,8 +1,10 @@
 //! What every store does alike. Each case runs on a directory and on S3.
 
-use cadran_fuzz::{Bucket, BucketOptions, Condition, FuzzError, Put, Version};
+use std::sync::Arc;
 
-use crate::support::{Fixture, Kind, server};
+use cadran_fuzz::{Bucket, BucketOptions, Condition, FuzzError, Pipeline, Put, Target, TargetName, Version};
+
+use crate::support::{Fixture, Kind, START, hash, server};
 
 /// One case, as a test for each kind of store.
 macro_rules! on_both {
@@ -159,6 +161,20 @@ async fn h32_the_probe_refuses_a_store_that_ignores_conditions() {
     let text = refused.unwrap_err().to_string();
     assert!(text.contains("creates an object again that exists"), "{text}");
     assert!(text.contains("single_writer: true"), "{text}");
+}
+
+#[tokio::test]
+async fn h32_such_a_store_serves_a_single_writer_and_nobody_else() {
+    let Some((place, options)) = server("CADRAN_TEST_S3_CARELESS") else { return };
+    let bucket = Bucket::open(&format!("s3://{place}/single"), &options).await.unwrap();
+    let mut target = Target::new(TargetName::new("t").unwrap(), "nowhere", "main");
+    let clock = || Arc::new(|| START);
+    let refused = Pipeline::open(bucket.clone(), target.clone(), clock(), "a").await;
+    assert!(matches!(refused, Err(FuzzError::NoConditions(_))), "{refused:?}");
+    target.single_writer = true;
+    let pipeline = Pipeline::open(bucket, target, clock(), "a").await.unwrap();
+    pipeline.enqueue(&hash(1), false).await.unwrap();
+    assert_eq!(pipeline.status().await.unwrap().queue, [hash(1).to_string()]);
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Files that people, other tools and accidents changed.
 
-use cadran_fuzz::{BuildOutcome, FileName, FuzzError, NextBuild, Pipeline};
+use cadran_fuzz::{
+    BuildOutcome, BuildQueue, Checked, FileName, FuzzError, NextBuild, Pipeline, Schedule, StateFile,
+};
 
 use crate::support::{MINUTE, Story, World, hash};
 
@@ -156,4 +158,43 @@ async fn unknown_keys_survive_a_life() {
     let NextBuild::Build(claim) = manager.next_build().await.unwrap() else { panic!() };
     manager.finish_build(&claim, BuildOutcome::Failed("no".into())).await.unwrap();
     assert!(world.text(FileName::BuildQueue).await.contains("\"team\": \"é\""));
+}
+
+#[test]
+fn any_bytes_are_read_or_refused_and_what_is_read_survives() {
+    fn check<F: StateFile + std::fmt::Debug>(bytes: &[u8]) -> bool {
+        let Ok(file) = F::read(bytes) else { return false };
+        assert_eq!(F::read(&file.write()).as_ref(), Ok(&file), "{:?}", String::from_utf8_lossy(bytes));
+        true
+    }
+    let full = hash(1).to_string();
+    let seeds = [
+        format!("{{\"last_checked_commit\": \"{full}\", \"x\": [1, 2.5e3, null, \"\\u00e9\"]}}"),
+        format!("{{\"queue\": [\"{full}\", \"abc1234\"], \"built\": [], \"failed\": [\"{full}\"]}}"),
+        format!("[{{\"hash\": \"{full}\", \"fuzz_count\": 2}}, {{\"hash\": \"b\", \"note\": {{}}}}]"),
+    ];
+    let mut state = 1_u64;
+    let mut chance = |limit: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % limit.max(1)
+    };
+    let mut read = 0;
+    for round in 0..6_000 {
+        let mut bytes = seeds[round % seeds.len()].clone().into_bytes();
+        for _ in 0..chance(4) {
+            let at = chance(bytes.len());
+            match chance(4) {
+                0 => bytes[at] = chance(256) as u8,
+                1 => drop(bytes.remove(at)),
+                2 => bytes.insert(at, b"{}[]\",:0-9.eE \\"[chance(15)]),
+                _ => bytes.truncate(at),
+            }
+            if bytes.is_empty() {
+                break;
+            }
+        }
+        let all = [check::<Checked>(&bytes), check::<BuildQueue>(&bytes), check::<Schedule>(&bytes)];
+        read += all.iter().filter(|read| **read).count();
+    }
+    assert!(read > 1_000, "most of what was changed could not be read: {read}");
 }

@@ -214,6 +214,7 @@ async fn a_cancelled_commit_is_not_brought_back_by_its_result() {
     world.write(FileName::BuildQueue, "{\"queue\": []}").await;
     pipeline.finish_build(&claim, BuildOutcome::Built).await.unwrap();
     assert_eq!(world.line().await, "last - | queue | built | failed | schedule");
+    assert_eq!(world.words(Some(1)).await, ["queued", "result_dropped"]);
 }
 
 #[tokio::test]

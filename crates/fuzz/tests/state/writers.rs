@@ -7,9 +7,9 @@ use crate::support::{Kind, World, hash};
 const WRITERS: u32 = 8;
 const APPENDS: u32 = 15;
 
-/// Rounds in one run of the tests; `CADRAN_FUZZ_ROUNDS=20` looks longer.
+/// Rounds in one run of the tests; `CADRAN_WRITERS_ROUNDS=20` looks longer.
 fn rounds() -> u32 {
-    std::env::var("CADRAN_FUZZ_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+    std::env::var("CADRAN_WRITERS_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
 async fn appends(kind: Kind) {

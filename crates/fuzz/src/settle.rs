@@ -1,0 +1,138 @@
+//! How results get into the files: an ended claim is brought home by whoever sees it first.
+
+use std::collections::BTreeMap;
+
+use crate::bucket::Put;
+use crate::claim::{Ending, Found, Work};
+use crate::events::{self, Event, Moment, Place};
+use crate::files::{BuildQueue, FileName, Schedule, StateFile};
+use crate::rules::replay::Picture;
+use crate::rules::{build, schedule};
+use crate::swap::{self, Patience};
+use crate::{FuzzError, Pipeline};
+
+impl Pipeline {
+    /// Every claim of one kind, after what had ended was brought into the files.
+    pub(crate) async fn settled(&self, work: Work) -> Result<BTreeMap<String, Found>, FuzzError> {
+        let claims = self.claims();
+        let found = claims.all(work).await?;
+        let mut changed = false;
+        for (hash, found) in &found {
+            if found.record.ending.is_some() {
+                self.settle(work, hash).await?;
+                changed = true;
+            }
+        }
+        if changed { claims.all(work).await } else { Ok(found) }
+    }
+
+    /// Brings the ending of a claim into the files, then into the log, then frees the claim. Whoever dies on the way is
+    /// followed by somebody who does the same again, to the same result.
+    pub(crate) async fn settle(&self, work: Work, hash: &str) -> Result<(), FuzzError> {
+        let claims = self.claims();
+        let mut patience = Patience::new(hash);
+        let (found, mut events) = loop {
+            // The file first, then the claim: if it is still ended, nobody can have moved the commit on in between
+            // without the put below failing.
+            let queue = swap::read::<BuildQueue>(&self.bucket, &self.keys.file(FileName::BuildQueue)).await?;
+            let plan = swap::read::<Schedule>(&self.bucket, &self.keys.file(FileName::Schedule)).await?;
+            let Some(found) = claims.read(work, hash).await? else { return Ok(()) };
+            let Some(ending) = found.record.ending.clone() else { return Ok(()) };
+            let limits = &self.target.limits;
+            let covers = &found.record.covers;
+            let (name, next, condition) = match &ending {
+                Ending::Built => {
+                    let next = build::built(&queue.file, hash, covers).map(|next| (next.write(), Vec::new()));
+                    (FileName::BuildQueue, next, queue.condition)
+                }
+                Ending::Failed { .. } => {
+                    let next =
+                        build::failed(&queue.file, hash, limits).map(|next| (next.write(), Vec::new()));
+                    (FileName::BuildQueue, next, queue.condition)
+                }
+                Ending::Fuzzed { raise_to } => {
+                    let next = schedule::fuzzed(&plan.file, hash, *raise_to, limits);
+                    let next = next.map(|(next, events)| (next.write(), events));
+                    (FileName::Schedule, next, plan.condition)
+                }
+            };
+            let place = Picture::of(&queue.file, &plan.file).places(hash).last().copied();
+            let (bytes, events) = match next {
+                Some((bytes, events)) if events.is_empty() => (Some(bytes), moves(hash, &ending, covers)),
+                Some((bytes, events)) => (Some(bytes), events),
+                // Somebody has cancelled it meanwhile.
+                None if place.is_none() => {
+                    let reason =
+                        format!("its result ({}) comes too late: it is in no list any more", ending.word());
+                    (None, vec![Event::note("result_dropped", hash, reason)])
+                }
+                // Somebody else was here before us and died before the log.
+                None => (None, moves(hash, &ending, covers)),
+            };
+            let Some(bytes) = bytes else { break (found, events) };
+            match self.bucket.put(&self.keys.file(name), &bytes, &condition).await? {
+                Put::Written(_) => break (found, events),
+                Put::Conflict => patience.conflict().await?,
+            }
+        };
+        let record = &found.record;
+        for event in &mut events {
+            event.at = record.ended_at;
+            event.actor = if record.owner.is_empty() { self.actor.clone() } else { record.owner.clone() };
+        }
+        // Named after the claim: however many bring it to its end, the log has it once.
+        let name = format!("{hash}-{work:?}-{}", record.attempt);
+        let moment = Moment { at: record.ended_at, number: record.ended_number };
+        events::log(&self.bucket, &self.keys, moment, Some(&name), &events).await?;
+        claims.close(work, &found).await
+    }
+
+    /// Ends what was tried too often. Says whether there was such a commit.
+    pub(crate) async fn fail_exhausted(
+        &self,
+        claims: &BTreeMap<String, Found>,
+        queue: &BuildQueue,
+        now: i64,
+    ) -> Result<bool, FuzzError> {
+        let limit = self.target.limits.build_attempts.max(1);
+        let mut any = false;
+        for (hash, found) in claims.iter().filter(|(hash, _)| queue.queue.contains(hash)) {
+            let record = &found.record;
+            if record.is_held(now) || record.deaths_by(now) < limit {
+                continue;
+            }
+            let last = match record.is_expired(now) {
+                true => format!("the lease of {} ran out", record.owner),
+                false => record.trouble.clone(),
+            };
+            let reason =
+                format!("{} attempts ended without a result; the last one: {last}", record.deaths_by(now));
+            any = true;
+            if self.claims().end_free(Work::Build, found, Ending::Failed { reason }, now).await? {
+                self.settle(Work::Build, hash).await?;
+            }
+        }
+        Ok(any)
+    }
+}
+
+/// What an ending did to the lists.
+fn moves(hash: &str, ending: &Ending, covers: &[String]) -> Vec<Event> {
+    let stood_for = |covered: &String| {
+        Event::moved("coalesced", covered, Place::Queue, Place::Nowhere, format!("{hash} stands for it"))
+    };
+    match ending {
+        Ending::Built => {
+            let built = Event::moved("built", hash, Place::Queue, Place::Built, "it builds");
+            std::iter::once(built).chain(covers.iter().map(stood_for)).collect()
+        }
+        Ending::Failed { reason } => {
+            vec![Event::moved("build_failed", hash, Place::Queue, Place::Failed, reason.as_str())]
+        }
+        Ending::Fuzzed { raise_to } => {
+            let before = Place::Scheduled(raise_to.saturating_sub(1));
+            let reason = "its fuzz run has ended";
+            vec![Event::moved("fuzzed", hash, before, Place::Scheduled(*raise_to), reason)]
+        }
+    }
+}
