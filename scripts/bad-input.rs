@@ -33,6 +33,7 @@ pub fn corpus() -> Vec<Bad> {
     corpus.values();
     corpus.schedules();
     corpus.flows();
+    corpus.footprints();
     corpus.yaml_features();
     corpus.names();
     corpus.chance();
@@ -612,12 +613,100 @@ impl Corpus {
             "run: x\noverlap: maybe",
             "run: x\nmisfire: perhaps",
             "run: x\ndst: summer",
-            "run: x\nfootprint: {reads: [nokind]}",
-            "run: x\nfootprint: {eats: ['a:b']}",
             "run: x\nhistory: {years: 1}",
             "run: x\nhistory: {days: 1, count: 1}",
         ] {
             self.add("flow", false, format!("{text}\n"));
+        }
+    }
+
+    /// What a run touches, and cannot.
+    fn footprints(&mut self) {
+        for count in [257usize, 1_000, 20_000] {
+            let keys: String = (0..count).map(|no| format!("'t:{no}', ")).collect();
+            for list in ["reads", "writes", "claims"] {
+                self.add("footprint-many", true, format!("run: x\nfootprint: {{{list}: [{keys}]}}\n"));
+            }
+            let pools: String = (0..count).map(|no| format!("p{no}: 1, ")).collect();
+            self.add("footprint-pools", true, format!("run: x\nfootprint: {{capacity: {{{pools}}}}}\n"));
+        }
+        for depth in [32usize, 100, 120] {
+            self.add(
+                "footprint-deep",
+                true,
+                format!("run: x\nfootprint: {{reads: 't:{}'}}\n", "a/".repeat(depth)),
+            );
+        }
+        for len in [257usize, 10_000, 900_000] {
+            self.add(
+                "footprint-long",
+                true,
+                format!("run: x\nfootprint: {{reads: 't:{}'}}\n", "a".repeat(len)),
+            );
+        }
+        for key in [
+            "",
+            " ",
+            ":",
+            ":x",
+            "x",
+            "t:",
+            "t: ",
+            "T:x",
+            "1:x",
+            "t t:x",
+            "/srv/x",
+            "job:x",
+            "pool:gpu",
+            "slot:1",
+            "t:.",
+            "t:..",
+            "t:a/../b",
+            "t:./a",
+            "${a}:x",
+            "t:${",
+            "t:${}",
+            "t:${a b}",
+            "t:${nobody}",
+            "t:${1}",
+            "t:${a",
+            "é:x",
+            "t:\\0",
+            "t:\\e[31m",
+            "t:a\\nb",
+            "%74:x",
+        ] {
+            for list in ["reads", "writes", "claims"] {
+                self.add("footprint-key", true, format!("run: x\nfootprint: {{{list}: [\"{key}\"]}}\n"));
+            }
+        }
+        for text in [
+            "{eats: ['a:b']}",
+            "{reads: {a: b}}",
+            "{reads: [['a:b']]}",
+            "{reads: [{a: b}]}",
+            "{reads: [~]}",
+            "{reads: [1]}",
+            "{capacity: 2}",
+            "{capacity: [gpu]}",
+            "{capacity: gpu}",
+            "{capacity: {gpu: 2}}",
+            "{capacity: {gpu: 0}}",
+            "{capacity: {gpu: -1}}",
+            "{capacity: {gpu: 99999999999999999999}}",
+            "{capacity: {gpu: 2 of 4}}",
+            "{capacity: {gpu: 5 of 4}}",
+            "{capacity: {gpu: all}}",
+            "{capacity: {gpu: [1]}}",
+            "{capacity: {'': 1}}",
+            "{on_conflict: fight}",
+            "{on_conflict: [wait]}",
+            "{ordered: maybe}",
+            "{reads: 'a:b', read: 'a:c'}",
+            "[reads]",
+            "x",
+        ] {
+            self.add("footprint", true, format!("run: x\nfootprint: {text}\n"));
         }
     }
 

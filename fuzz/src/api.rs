@@ -2,9 +2,9 @@ use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
 use axum::http::{Method, Request, Uri};
-use cadran_core::{Command, JobName, Millis, Refusal, Reply};
+use cadran_core::{Command, Holding, JobName, Millis, Refusal, Reply, RunId, Waiting};
 use cadran_exec::LogDir;
-use cadran_http::{ApiState, FileProblem, Health, LiveEvent, Peer, Server, Token, router};
+use cadran_http::{ApiState, FileProblem, Health, JobConflict, LiveEvent, Peer, Server, Token, router};
 use cadran_store::Store;
 use futures::future::BoxFuture;
 use tokio::sync::broadcast;
@@ -69,6 +69,15 @@ impl Server for Nobody {
     }
     fn next_due(&self, _: &JobName) -> Option<Millis> {
         None
+    }
+    fn why(&self, _: RunId) -> (Option<Waiting>, Option<Holding>) {
+        (None, None)
+    }
+    fn reasons(&self, runs: Vec<RunId>) -> Vec<Option<String>> {
+        vec![None; runs.len()]
+    }
+    fn conflicts(&self) -> (Vec<JobConflict>, bool) {
+        (Vec::new(), false)
     }
     fn file_problems(&self) -> Vec<FileProblem> {
         Vec::new()

@@ -7,6 +7,7 @@ use crate::fleet::{MIN, SEC};
 use crate::law::{OpenRun, Violation, broken};
 use crate::record::Record;
 use crate::script::Act;
+use crate::touch::can_exclude;
 use crate::world::World;
 
 /// Rounds of five minutes in which everything has to come to rest: a backlog of 1000 runs needs one or two.
@@ -114,8 +115,12 @@ impl<R: Record> World<'_, R> {
             if row.state.status == RunStatus::Promised && row.promise.promised_at < now - MIN {
                 return broken("what is due starts", format!("{run} is still promised: {open:?}"));
             }
-            let ahead = |other: &OpenRun| other.job == open.job && other.started;
-            if row.state.status == RunStatus::Waiting && !self.law.open.values().any(ahead) {
+            let job = self.law.job_of(open);
+            let ahead = |(other, their): (&RunId, &OpenRun)| {
+                let same_job = their.job == open.job && (their.started || !job.body.footprint.is_empty());
+                other != run && (same_job || can_exclude(job, self.law.job_of(their)))
+            };
+            if row.state.status == RunStatus::Waiting && !self.law.open.iter().any(ahead) {
                 return broken(
                     "whoever waits waits for somebody",
                     format!("{run} waits for nobody: {open:?}"),

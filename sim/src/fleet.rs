@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Body, Dst, Handler, Handlers, Job, JobName, Millis, Misfire, Overlap, Policy, Retry, Schedule,
-    ScheduleAction, ScheduleEntry, Step, StepNo, Zone,
+    Body, Dst, FootprintSpec, Handler, Handlers, Job, JobName, Millis, Misfire, OnConflict, Overlap, Policy,
+    PoolShare, Retry, Schedule, ScheduleAction, ScheduleEntry, Step, StepNo, Zone,
 };
 use cadran_cron::Dialect;
 
@@ -180,8 +180,38 @@ fn body(dice: &mut Dice, kind: Kind) -> Body {
         body.handlers = handlers;
     }
     body.timeout_ms = dice.percent(20).then_some(90 * SEC);
+    // From dice of its own, so that what a job touches changes nothing else about a script.
+    body.footprint = footprint(&mut Dice::of(&[dice.clone().draw(), 7]));
     body
 }
+
+/// What runs touch: a few things that many want, parents and children of one another.
+fn footprint(dice: &mut Dice) -> FootprintSpec {
+    let mut footprint = FootprintSpec::default();
+    if !dice.percent(40) {
+        return footprint;
+    }
+    for _ in 0..dice.roll(4) {
+        let key = dice.pick(&["t:a", "t:a/x", "t:a/y/", "t:b", "t:/", "port:1"]).to_owned();
+        match dice.roll(5) {
+            0 | 1 => footprint.reads.push(key),
+            2 | 3 => footprint.writes.push(key),
+            _ => footprint.claims.push(key),
+        }
+    }
+    if dice.percent(40) {
+        let units = 1 + dice.roll(3) as u32;
+        footprint.pools.push(PoolShare { pool: "gpu".to_owned(), units, capacity: POOL_UNITS });
+    }
+    footprint.ordered = dice.percent(20);
+    if dice.percent(25) {
+        footprint.on_conflict = OnConflict::Skip;
+    }
+    footprint
+}
+
+/// Units of the only pool.
+pub(crate) const POOL_UNITS: u32 = 4;
 
 /// Schedules of a text, each part with an optional `stop:` or `restart:` before it.
 fn schedules(text: &str, zone: &Zone, dst: Dst) -> Arc<[ScheduleEntry]> {

@@ -224,8 +224,10 @@ impl Checker {
             let late = now.wall.saturating_sub(run.due);
             // Those may wait, or stand behind one that waits since before an edit.
             let waits = self.jobs.get(&run.job).into_iter().flat_map(|life| &life.revisions).any(|no| {
-                let policy = &self.definitions[*no].policy;
-                policy.at_most_once || !matches!(policy.overlap, Overlap::Allow | Overlap::Skip)
+                let Job { policy, body, .. } = &self.definitions[*no];
+                !body.footprint.is_empty()
+                    || policy.at_most_once
+                    || !matches!(policy.overlap, Overlap::Allow | Overlap::Skip)
             });
             if run.trigger == Trigger::Schedule
                 && !waits

@@ -34,6 +34,7 @@ mod policy;
 mod record;
 mod script;
 mod sweep;
+mod touch;
 mod world;
 
 pub use law::Violation;

@@ -1,8 +1,8 @@
 //! Misfire, catch-up and overlap: is what was decided what the job's policy says?
 
 use cadran_core::{
-    Batch, Job, Millis, Misfire, Overlap, Promise, RunStatus, RunUpdate, ScheduleAction, Skip, SkipReason,
-    Trigger,
+    Batch, Job, Millis, Misfire, OnConflict, Overlap, Promise, RunStatus, RunUpdate, ScheduleAction, Skip,
+    SkipReason, Trigger,
 };
 
 use crate::law::{Checker, OpenRun, Violation, broken};
@@ -184,7 +184,8 @@ pub(crate) fn ended_unstarted(checker: &Checker, run: &OpenRun, update: &RunUpda
             SkipReason::AlreadySuccessful => promised.skip_if_successful,
             SkipReason::Removed | SkipReason::Paused => run.trigger.is_scheduled(),
             SkipReason::Superseded | SkipReason::WaitRoomFull => true,
-            SkipReason::BacklogLimit | SkipReason::Precondition => false,
+            SkipReason::Conflict => checker.job_of(run).body.footprint.on_conflict == OnConflict::Skip,
+            SkipReason::BacklogLimit | SkipReason::Precondition | SkipReason::Capacity => false,
         },
         // Stopped while it waited.
         (RunStatus::Stopped, None) => true,

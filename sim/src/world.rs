@@ -18,6 +18,7 @@ use crate::law::{Checker, Violation, broken};
 use crate::play::Tally;
 use crate::record::Record;
 use crate::script::Script;
+use crate::touch::Touch;
 
 /// Turns at one and the same moment before the engine counts as waking for nothing.
 const SPINS_MAX: u32 = 1_000;
@@ -81,6 +82,7 @@ pub(crate) struct World<'a, R> {
     tokens: u64,
     draws: u64,
     pub(crate) newest: VecDeque<RunId>,
+    pub(crate) touch: Touch,
     /// Runs of each job that hold it, as far as one can see.
     busy: BTreeMap<JobId, BTreeSet<RunId>>,
     /// Jobs whose pause was acknowledged.
@@ -130,6 +132,7 @@ impl<'a, R: Record> World<'a, R> {
             tokens: 0,
             draws: 0,
             newest: VecDeque::new(),
+            touch: Touch::default(),
             busy: BTreeMap::new(),
             paused: BTreeSet::new(),
             resumed: BTreeMap::new(),

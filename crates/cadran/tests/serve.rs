@@ -266,3 +266,74 @@ fn a_job_that_triggers_itself_comes_to_an_end() {
     assert!(server.runs("echo", "failed,succeeded").len() <= 18, "{failed}");
     assert!(server.stop().success());
 }
+
+/// A run that goes on until a file is there.
+fn until(file: &std::path::Path) -> String {
+    format!("until [ -e {} ]; do sleep 0.05; done", file.display())
+}
+
+#[test]
+fn runs_that_touch_the_same_things_take_turns_also_across_a_crash() {
+    let home = Home::new();
+    let go = home.path("go");
+    home.job("resources", "resources: {gpu: 4}\n");
+    home.job(
+        "etl",
+        &format!("footprint: {{writes: table:orders, capacity: {{gpu: 3}}}}\nrun: {}\n", until(&go)),
+    );
+    home.job("report", "footprint: {reads: table:orders/eu}\nrun: echo done\n");
+    home.job("train", "footprint: {capacity: {gpu: 2}, on_conflict: skip}\nrun: echo done\n");
+    home.job("greedy", "run: x\nfootprint: {capacity: {gpu: 5}}\n");
+    let server = home.serve();
+    assert!(server.ready.contains("3 jobs"), "{}", server.ready);
+    let problem = wait_for("the problem", || {
+        let (_, body) = server.get("/api/v1/problems");
+        body["problems"].as_array()?.first().cloned()
+    });
+    assert_eq!((&problem["line"], &problem["column"]), (&2.into(), &29.into()), "{problem}");
+    let etl = server.trigger("etl", "{}");
+    server.run_is(&etl, "running");
+    let report = server.trigger("report", "{}");
+    let waiting = server.run_is(&report, "waiting");
+    let wanted = format!("waiting for read of table:orders/eu held by run {etl} of job etl since 20");
+    let said = waiting["explanation"].as_str().unwrap_or_default();
+    assert!(said.starts_with(&wanted), "{waiting}");
+    let skipped = server.run_is(&server.trigger("train", "{}"), "skipped");
+    assert_eq!(skipped["skip_reason"], "conflict", "{skipped}");
+    assert!(skipped["explanation"].as_str().is_some_and(|text| text.contains("2 of pool gpu held by run")));
+    let text = |args: &[&str]| String::from_utf8_lossy(&home.client(args).stdout).into_owned();
+    let why = text(&["why", &report]);
+    assert!(why.contains(&wanted) && why.contains("it is the next in line"), "{why}");
+    assert!(text(&["why", &etl]).contains("holds write of table:orders\n"), "{}", text(&["why", &etl]));
+    assert!(text(&["ps"]).contains("waiting for read of table:orders/eu"), "{}", text(&["ps"]));
+    assert_eq!(home.json(&["why", &report, "--json"])["waits_for"]["job"], "etl");
+    let (_, conflicts) = server.get("/api/v1/conflicts");
+    assert_eq!(conflicts["conflicts"].as_array().map(Vec::len), Some(2), "{conflicts}");
+    wait_for("the gauge", || {
+        let (_, metrics) = server.get("/metrics");
+        metrics.to_string().contains("cadran_runs_waiting_for{what=\\\"footprint\\\"} 1").then_some(())
+    });
+    // What ran holds again, and who waited waits again.
+    server.kill();
+    let server = home.serve();
+    server.run_is(&etl, "running");
+    server.run_is(&report, "waiting");
+    std::fs::write(go, "").expect("a file");
+    server.run_is(&etl, "succeeded");
+    server.run_is(&report, "succeeded");
+    assert!(server.stop().success());
+}
+
+#[test]
+fn check_says_which_jobs_exclude_which() {
+    let home = Home::new();
+    home.job("a", "footprint: {writes: 's3://bucket/day/'}\nrun: x\n");
+    home.job("b", "footprint: {reads: 's3://bucket/day/x'}\nrun: x\n");
+    home.job("c", "footprint: {reads: 's3://bucket/night/'}\nrun: x\n");
+    let jobs = home.path("jobs");
+    let checked = run(&["check", "--conflicts", &jobs.display().to_string()]);
+    let text = String::from_utf8_lossy(&checked.stdout).into_owned();
+    let expected = "a and b exclude one another: write of s3://bucket/day, and read of s3://bucket/day/x\n\
+                    1 conflicts among 3 jobs with a footprint\n3 good, 0 with errors\n";
+    assert_eq!((checked.status.code(), text.as_str()), (Some(0), expected));
+}

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::{JobName, Millis, Policy, Schedule};
+use crate::{FootprintSpec, JobName, Millis, Policy, Schedule};
 
 /// A definition of work: when, under which rules, and what.
 ///
@@ -240,17 +240,6 @@ impl Handlers {
     pub fn get(&self, handler: Handler) -> Option<&Step> {
         self.steps[handler as usize].as_deref()
     }
-}
-
-/// What a run touches, as written in the file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FootprintSpec {
-    /// Keys it reads.
-    pub reads: Vec<String>,
-    /// Keys it writes.
-    pub writes: Vec<String>,
-    /// Keys it needs for itself alone.
-    pub claims: Vec<String>,
 }
 
 /// How long ended runs are kept.

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+pub mod footprint;
 mod id;
 mod job;
 mod order;
@@ -29,16 +30,19 @@ mod policy;
 mod record;
 mod run;
 mod time;
+mod waiting;
 
 pub use cadran_cron::{Dst, Millis, Schedule, Zone};
 pub use command::{Command, Refusal, Reply};
+pub use footprint::{Access, Footprint, FootprintSpec, Key, KeyError, OnConflict, PoolShare};
 pub use id::{JobId, JobName, NameError, RunId, RunIdError, RunIds};
 pub use job::{
-    Body, ContinueOn, FootprintSpec, Handler, Handlers, History, Job, Param, Precondition, Retry,
-    ScheduleAction, ScheduleEntry, Step, StepNo, Work,
+    Body, ContinueOn, Handler, Handlers, History, Job, Param, Precondition, Retry, ScheduleAction,
+    ScheduleEntry, Step, StepNo, Work,
 };
 pub use order::{Found, Order, Outcome, Report, ReportKind, RunContext, Start};
 pub use policy::{Misfire, Overlap, Policy};
 pub use record::{Batch, JobPut, JobRemoved, JobState, Promise, RunRecord, RunUpdate, Skip};
 pub use run::{RunStatus, SkipReason, StepRecord, StepStatus, Trigger};
-pub use time::Now;
+pub use time::{Now, instant_text};
+pub use waiting::{Holding, Waiting};

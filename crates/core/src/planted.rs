@@ -46,6 +46,16 @@ pub enum Bug {
     OverlapIgnoredByCatchUp,
     /// An order of a job that runs at most once leaves before its start is on record.
     OrderBeforeRecord,
+    /// The end of a run leaves one of its keys taken.
+    KeyKeptOnRelease,
+    /// A refused footprint leaves one of its keys taken.
+    PartialMark,
+    /// After a restart runs that are on do not hold what they touch.
+    FootprintNotRestored,
+    /// A key does not exclude what lies below it.
+    ParentUnseen,
+    /// Every run counts as one unit of a pool.
+    PoolUncounted,
 }
 
 impl Bug {
@@ -71,6 +81,11 @@ impl Bug {
         (Bug::BacklogUnbounded, "backlog-unbounded"),
         (Bug::OverlapIgnoredByCatchUp, "overlap-ignored-by-catch-up"),
         (Bug::OrderBeforeRecord, "order-before-record"),
+        (Bug::KeyKeptOnRelease, "key-kept-on-release"),
+        (Bug::PartialMark, "partial-mark"),
+        (Bug::FootprintNotRestored, "footprint-not-restored"),
+        (Bug::ParentUnseen, "parent-unseen"),
+        (Bug::PoolUncounted, "pool-uncounted"),
     ];
 }
 

@@ -97,6 +97,10 @@ pub enum SkipReason {
     AlreadySuccessful,
     /// A precondition of the job was not met.
     Precondition,
+    /// Something that it touches was taken, under `on_conflict: skip`.
+    Conflict,
+    /// It needs more of a pool than there is by now.
+    Capacity,
 }
 
 words!(SkipReason {
@@ -110,6 +114,8 @@ words!(SkipReason {
     Removed = "removed",
     AlreadySuccessful = "already_successful",
     Precondition = "precondition",
+    Conflict = "conflict",
+    Capacity = "capacity",
 });
 
 impl SkipReason {
@@ -128,6 +134,8 @@ impl SkipReason {
                 "the job already succeeded since its previous due (skip_if_successful)"
             }
             SkipReason::Precondition => "a precondition was not met",
+            SkipReason::Conflict => "something it touches was taken, and on_conflict is skip",
+            SkipReason::Capacity => "it needs more of a pool than there is",
         }
     }
 }

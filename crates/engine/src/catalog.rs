@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
 
-use cadran_core::{Body, JobId, JobName, Policy};
+use cadran_core::{Body, Footprint, JobId, JobName, Policy};
 use cadran_plan::Policies;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -39,6 +39,23 @@ pub(crate) struct Entry {
 pub(crate) struct Shape {
     pub(crate) body: Arc<Body>,
     pub(crate) policy: Policy,
+    /// What a run without values of its own touches.
+    pub(crate) footprint: Option<Arc<Footprint>>,
+}
+
+impl Shape {
+    /// What a run with these values touches.
+    pub(crate) fn footprint(&self, params: &[(Box<str>, Box<str>)]) -> Option<Arc<Footprint>> {
+        if params.is_empty() || !self.body.footprint.has_params() {
+            return self.footprint.clone();
+        }
+        footprint(&self.body, params)
+    }
+}
+
+/// What a run touches.
+pub(crate) fn footprint(body: &Body, params: &[(Box<str>, Box<str>)]) -> Option<Arc<Footprint>> {
+    body.footprint.resolve(&body.params, params).map(Arc::new)
 }
 
 impl Catalog {
@@ -50,6 +67,13 @@ impl Catalog {
     /// The name of a job.
     pub fn name(&self, job: JobId) -> Option<&JobName> {
         self.get(job).map(|entry| &entry.name)
+    }
+
+    /// The jobs that are not removed and say what they touch.
+    pub fn touching(&self) -> impl Iterator<Item = (&JobName, &Body, Policy)> {
+        let live = self.entries.iter().flatten().filter(|entry| !entry.removed);
+        live.filter(|entry| entry.shape.footprint.is_some())
+            .map(|entry| (&entry.name, &*entry.shape.body, entry.shape.policy))
     }
 
     /// How many jobs are not removed.
@@ -89,7 +113,8 @@ impl Catalog {
         if let Some(known) = self.recent.iter().rev().filter_map(Weak::upgrade).find(same) {
             return known;
         }
-        let shape = Arc::new(Shape { body, policy });
+        let footprint = footprint(&body, &[]);
+        let shape = Arc::new(Shape { body, policy, footprint });
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_front();
         }

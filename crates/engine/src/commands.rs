@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use cadran_core::footprint::{KEY_BYTES_MAX, key_params};
 use cadran_core::{
     Body, Command, JobId, JobName, Now, Refusal, Reply, RunId, RunStatus, SkipReason, Trigger,
 };
@@ -92,7 +93,7 @@ impl Engine {
         }
         self.out.batch.states.push(self.planner.state(job));
         self.skip_unstarted(&BTreeSet::from([job]), SkipReason::Paused, now);
-        self.park_waiting(job);
+        self.park_waiting(job, now);
         Ok(Reply::Done)
     }
 
@@ -191,6 +192,12 @@ fn check_params(job: &JobName, body: &Body, params: &[(Box<str>, Box<str>)]) -> 
                 (false, count) => format!("it takes {} and {count} by position", names.join(", ")),
             };
             return Err(Refusal::Params(format!("job {job} has no parameter {name:?}; {takes}")));
+        }
+        let in_key = |(key, _): (&str, _)| key_params(key).iter().any(|used| **used == **name);
+        if value.len() > KEY_BYTES_MAX && body.footprint.keys().any(in_key) {
+            return Err(Refusal::Params(format!(
+                "the value of parameter {name:?} is part of a key of the footprint and has at most {KEY_BYTES_MAX} bytes"
+            )));
         }
         if value.contains('\0') {
             return Err(Refusal::Params(format!("the value of parameter {name:?} contains a NUL character")));

@@ -143,6 +143,7 @@ impl Engine {
 
     /// Takes one event. What follows from it gathers until [`Engine::take_effects`].
     pub fn handle(&mut self, event: Event, now: Now) {
+        self.place.pass(now.mono);
         match event {
             Event::Time => self.time(now),
             Event::Jobs(changes) => self.change_jobs(changes, now),
@@ -326,10 +327,9 @@ impl Engine {
             shard_index: 0,
             shard_total: 1,
         });
-        self.runs.insert(
-            run,
-            LiveRun::promised(context, entry.shape.policy, parent.map_or(0, |(_, depth)| depth)),
-        );
+        let footprint = entry.shape.footprint(&context.params);
+        let depth = parent.map_or(0, |(_, depth)| depth);
+        self.runs.insert(run, LiveRun::promised(context, entry.shape.policy, footprint, depth));
         if trigger == Trigger::Manual {
             *self.by_hand.entry(job).or_default() += 1;
         }
@@ -379,6 +379,11 @@ impl Engine {
         self.out.replies.extend(after.replies);
         self.planning -= u32::from(after.plans);
         self.time(now);
+    }
+
+    /// How many of those that wait do so for a slot, and how many for what they touch.
+    pub fn waiting_for_slot_and_footprint(&self) -> (usize, usize) {
+        self.place.waiting_for_slot_and_footprint()
     }
 
     pub(crate) fn skip_run(&mut self, run: RunId, reason: SkipReason, now: Now) {

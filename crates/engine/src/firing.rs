@@ -1,9 +1,10 @@
 //! What leaves the ring: judged, admitted, or told why not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use cadran_core::{JobId, Millis, Now, Overlap, RunId, RunStatus, RunUpdate, SkipReason, Trigger};
-use cadran_place::{Candidate, Place, Verdict, WaitReason};
+use cadran_core::{Footprint, JobId, Millis, Now, OnConflict, Overlap, RunId, SkipReason, Trigger};
+use cadran_place::{Candidate, Place, Verdict};
 use cadran_plan::catch_up::{self, Lateness};
 
 use crate::engine::{Engine, Fire};
@@ -107,6 +108,12 @@ impl Engine {
                 Overlap::Skip if live.retried.is_some() => Overlap::Wait,
                 overlap => overlap,
             },
+            footprint: match &live.footprint {
+                Some(footprint) if live.retried.is_some() && footprint.on_conflict == OnConflict::Skip => {
+                    Some(Arc::new(Footprint { on_conflict: OnConflict::Wait, ..(**footprint).clone() }))
+                }
+                footprint => footprint.clone(),
+            },
         })
     }
 
@@ -114,14 +121,15 @@ impl Engine {
         if self.already_successful(&candidate) {
             return self.skip_run(candidate.run, SkipReason::AlreadySuccessful, now);
         }
+        let run = candidate.run;
         let admission = self.place.admit(candidate);
         for run in admission.displaced {
             self.skip_run(run, SkipReason::Superseded, now);
         }
         match admission.verdict {
-            Verdict::Start => self.to_start.push_back(candidate.run),
-            Verdict::Wait(reason) => self.wait_run(candidate.run, reason, now),
-            Verdict::Skip(reason) => self.skip_run(candidate.run, reason, now),
+            Verdict::Start => self.to_start.push_back(run),
+            Verdict::Wait(reason) => self.wait_run(run, reason, admission.blocker.as_deref(), now),
+            Verdict::Skip(reason) => self.skip_blocked(run, reason, admission.blocker.as_deref(), now),
         }
         for run in admission.stop {
             self.stop_run(run, cadran_flow::StopWhy::Replaced, now);
@@ -139,18 +147,5 @@ impl Engine {
         let Some(&success) = self.successes.get(&candidate.job) else { return false };
         let previous = self.planner.previous_due(candidate.job, candidate.due).unwrap_or(Millis::MIN);
         previous < success && success < candidate.due
-    }
-
-    fn wait_run(&mut self, run: RunId, reason: WaitReason, _now: Now) {
-        let Some(live) = self.runs.get_mut(&run) else { return };
-        live.status = RunStatus::Waiting;
-        let job = live.context.job;
-        let message = match reason {
-            WaitReason::Job(blocker) => format!("waiting for run {blocker} of the same job"),
-            WaitReason::Slot => "waiting for a free slot of this server".to_owned(),
-        };
-        let update = RunUpdate { message: Some(message.into()), ..live.update(run) };
-        self.out.batch.runs.push(update);
-        self.note(run, job, RunStatus::Waiting, None);
     }
 }

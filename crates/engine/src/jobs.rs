@@ -96,6 +96,10 @@ impl Engine {
             history: job.body.history,
         });
         self.out.batch.states.push(self.planner.state(id));
+        for share in &job.body.footprint.pools {
+            let freed = self.place.set_capacity(&share.pool, share.capacity);
+            self.take_freed(freed, now);
+        }
         let shape = self.catalog.shape(job.body, job.policy);
         let entry = Entry { name: job.name, shape, revision, removed: false };
         self.catalog.put(id, entry);
@@ -131,7 +135,7 @@ impl Engine {
 
     /// Takes caught-up runs of a paused job out of the wait room: like the rest of a backlog they wait for the end of
     /// the pause.
-    pub(crate) fn park_waiting(&mut self, job: JobId) {
+    pub(crate) fn park_waiting(&mut self, job: JobId, now: Now) {
         let caught_up = |run: &RunId| {
             self.runs.get(run).is_some_and(|live| {
                 live.context.trigger == Trigger::CatchUp
@@ -142,7 +146,7 @@ impl Engine {
         let open: Vec<RunId> =
             self.place.active(job).chain(self.place.waiting_of(job)).filter(caught_up).collect();
         for run in open {
-            self.to_start.extend(self.place.release(run));
+            self.give_up_place(run, now);
             self.parked.entry(job).or_default().push(run);
         }
     }

@@ -32,6 +32,7 @@ mod firing;
 mod jobs;
 mod restore;
 mod running;
+mod waiting;
 
 pub use catalog::Catalog;
 pub use effects::{Effects, Event, JobChange, RunChange, Token};

@@ -10,7 +10,7 @@ use cadran_core::{
 use cadran_flow::{Next, Progress, Resume};
 use cadran_plan::catch_up::{self, Lateness};
 
-use crate::catalog::Entry;
+use crate::catalog::{self, Entry};
 use crate::engine::{Engine, Fire};
 use crate::jobs::Removed;
 use crate::running::{LiveRun, Past};
@@ -97,7 +97,7 @@ impl Engine {
         for restored in runs {
             self.restore_run(restored, &mut found, &mut late, now);
         }
-        self.end_replaced(now);
+        self.take_places_back(now);
         // What the executor still keeps of runs that are over: the server went before it could say so.
         self.out.orders.extend(found.into_keys().map(|run| Order::Close { run }));
         for (job, runs) in late {
@@ -118,6 +118,12 @@ impl Engine {
             Some(at) => drop(self.removed.insert(id, Removed { at, left: None })),
         }
         let removed = removed_at.is_some();
+        for share in job.body.footprint.pools.iter().filter(|_| !removed) {
+            // Where a file could not be read lately two may say differently: there is no more than the lower one says.
+            let known = self.place.capacity(&share.pool).unwrap_or(share.capacity);
+            // Nobody waits yet.
+            let _ = self.place.set_capacity(&share.pool, known.min(share.capacity));
+        }
         let shape = self.catalog.shape(job.body, job.policy);
         self.catalog.put(id, Entry { name: job.name, shape, revision, removed });
     }
@@ -128,11 +134,16 @@ impl Engine {
         let promise = record.promise;
         let Some(entry) = self.catalog.get(promise.job) else { return false };
         let started = record.state.status == RunStatus::Running;
+        let older = job.as_ref().map(|job| job.body.clone());
         let (body, policy) = match job {
             Some(job) => (job.body, job.policy),
             // A body that could not be read has no steps.
             None if entry.shape.body.steps.is_empty() => return false,
             None => (entry.shape.body.clone(), entry.shape.policy),
+        };
+        let footprint = match &older {
+            Some(body) => catalog::footprint(body, &promise.params),
+            None => entry.shape.footprint(&promise.params),
         };
         let context = Arc::new(RunContext {
             job: promise.job,
@@ -144,7 +155,8 @@ impl Engine {
             shard_index: 0,
             shard_total: 1,
         });
-        let mut live = LiveRun::promised(context, policy, promise.parent.map_or(0, |(_, depth)| depth));
+        let mut live =
+            LiveRun::promised(context, policy, footprint, promise.parent.map_or(0, |(_, depth)| depth));
         live.status = record.state.status;
         live.attempt = record.state.attempt;
         live.started_at = record.state.started_at.or(found.iter().map(|attempt| attempt.started_at).min());
@@ -207,8 +219,7 @@ impl Engine {
             live.retried = Some(ended_before(state.steps.as_deref().unwrap_or_default()));
         }
         if began {
-            // It was running: it holds its place, and its flow goes on or starts over where policy allows.
-            self.place.restore(run, job, trigger);
+            // It was running: it gets its place back, and its flow goes on or starts over where policy allows.
             self.to_start.push_back(run);
             return;
         }
@@ -233,20 +244,26 @@ impl Engine {
         }
     }
 
-    /// A run whose place another one took was over, although the server went before it could record that. Where its
-    /// attempts do not tell how it ended it was stopped: runs of a job that never overlap do not come back together.
-    fn end_replaced(&mut self, now: Now) {
+    /// Gives runs that were on their places back. A run whose place another one took was over, although the server went
+    /// before it could record that. Where its attempts do not tell how it ended it was stopped: runs that exclude one
+    /// another do not come back together.
+    fn take_places_back(&mut self, now: Now) {
         let begun = |run: &RunId| {
             let live = self.runs.get(run)?;
             let found = live.past.iter().flat_map(|past| &past.found).map(|attempt| attempt.started_at);
             Some((live.context.job, live.policy.overlap, found.max().or(live.started_at), *run))
         };
-        let begun: Vec<_> = self.to_start.iter().filter_map(begun).collect();
-        for &(job, _, at, run) in &begun {
-            let took = |&(of, overlap, later, other): &(JobId, Overlap, Option<Millis>, RunId)| {
-                of == job && overlap != Overlap::Allow && (later, other) > (at, run)
+        let mut begun: Vec<_> = self.to_start.iter().filter_map(begun).collect();
+        // The later ones first: what they hold, those before them had given back.
+        begun.sort_unstable_by_key(|&(_, _, at, run)| std::cmp::Reverse((at, run)));
+        for (no, &(job, _, _, run)) in begun.iter().enumerate() {
+            let Some(live) = self.runs.get(&run) else { continue };
+            let in_the_way = self.place.restore(run, job, live.context.trigger, live.footprint.clone());
+            let took = |&&(of, overlap, _, _): &&(JobId, Overlap, Option<Millis>, RunId)| {
+                of == job && overlap != Overlap::Allow
             };
-            let Some(&(.., other)) = begun.iter().find(|begun| took(begun)) else { continue };
+            let same_job = begun[..no].iter().rfind(took).map(|&(.., other)| other);
+            let Some(other) = same_job.or(in_the_way) else { continue };
             let Some(live) = self.runs.get_mut(&run) else { continue };
             let Some(past) = live.past.as_mut() else { continue };
             let mut next = Vec::new();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cadran_core::planted::{self, Bug};
 use cadran_core::{
-    Found, Millis, Now, Order, Outcome, Policy, Report, ReportKind, RunContext, RunId, RunStatus, RunUpdate,
-    SkipReason, Start, StepRecord, Trigger,
+    Footprint, Found, Millis, Now, Order, Outcome, Policy, Report, ReportKind, RunContext, RunId, RunStatus,
+    RunUpdate, SkipReason, Start, StepRecord, Trigger,
 };
 use cadran_flow::{Accepted, Next, Progress, Resume, StopWhy};
 
@@ -16,6 +16,10 @@ use crate::engine::{Engine, Timer};
 pub(crate) struct LiveRun {
     pub(crate) context: Arc<RunContext>,
     pub(crate) policy: Policy,
+    /// What it touches.
+    pub(crate) footprint: Option<Arc<Footprint>>,
+    /// Since when it waits, or holds what it touches, by the wall clock.
+    pub(crate) since: Option<Millis>,
     pub(crate) status: RunStatus,
     /// How many times the run was started.
     pub(crate) attempt: u32,
@@ -42,10 +46,17 @@ pub(crate) struct Past {
 }
 
 impl LiveRun {
-    pub(crate) fn promised(context: Arc<RunContext>, policy: Policy, depth: u32) -> LiveRun {
+    pub(crate) fn promised(
+        context: Arc<RunContext>,
+        policy: Policy,
+        footprint: Option<Arc<Footprint>>,
+        depth: u32,
+    ) -> LiveRun {
         LiveRun {
             context,
             policy,
+            footprint,
+            since: None,
             status: RunStatus::Promised,
             attempt: 0,
             depth,
@@ -105,6 +116,7 @@ impl Engine {
         let once = live.policy.at_most_once;
         live.attempt += 1;
         live.status = RunStatus::Running;
+        live.since = live.started_at.or(Some(now.wall));
         let progress = match live.past.take() {
             None => Progress::begin(body, once, &mut next),
             Some(past) => Progress::resume(body, &past.records, &past.found, past.mode, once, now, &mut next),
@@ -286,7 +298,7 @@ impl Engine {
         }
         self.remember_depth(run, live.depth);
         if !(planted::on(Bug::PlaceKeptOnStop) && status == RunStatus::Stopped) {
-            self.to_start.extend(self.place.release(run));
+            self.give_up_place(run, now);
         }
         self.backlog_goes_on(job, run, now);
     }

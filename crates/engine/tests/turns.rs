@@ -1,5 +1,6 @@
 //! Overlap, stop and restart schedules, and what people ask for.
 
+mod footprints;
 mod world;
 
 use cadran_core::{Job, Now, Overlap, Refusal, Reply, RunStatus};

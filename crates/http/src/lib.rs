@@ -39,6 +39,6 @@ mod view;
 
 pub use endpoint::{openapi, router};
 pub use listen::{Limits, Peer, serve};
-pub use server::{FileProblem, Health, LiveEvent, Server};
+pub use server::{FileProblem, Health, JobConflict, LiveEvent, Server};
 pub use state::ApiState;
 pub use token::{Token, TokenHash};

@@ -1,4 +1,4 @@
-use cadran_core::{Command, JobName, Millis, Refusal, Reply, RunId, RunStatus};
+use cadran_core::{Command, Holding, JobName, Millis, Refusal, Reply, RunId, RunStatus, Waiting};
 use futures::future::BoxFuture;
 use tokio::sync::broadcast;
 
@@ -25,6 +25,15 @@ pub trait Server: Send + Sync + 'static {
     /// The next due of a job, `None` when there is none or no such job.
     fn next_due(&self, job: &JobName) -> Option<Millis>;
 
+    /// Why an open run waits, or what it holds.
+    fn why(&self, run: RunId) -> (Option<Waiting>, Option<Holding>);
+
+    /// Why each of these runs waits, in a sentence; `None` for those that do not.
+    fn reasons(&self, runs: Vec<RunId>) -> Vec<Option<String>>;
+
+    /// Which jobs can exclude which, by name, and whether there may be more.
+    fn conflicts(&self) -> (Vec<JobConflict>, bool);
+
     /// What is wrong with job files at this moment.
     fn file_problems(&self) -> Vec<FileProblem>;
 
@@ -40,6 +49,21 @@ pub trait Server: Send + Sync + 'static {
     /// Live events from now on. A receiver that falls behind loses the oldest, so an event is a hint to look at the
     /// store, never the only word of something.
     fn events(&self) -> broadcast::Receiver<LiveEvent>;
+}
+
+/// Two jobs whose runs can exclude one another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobConflict {
+    /// The first, by name.
+    pub job: String,
+    /// The second; the same one where its own runs can exclude one another.
+    pub other: String,
+    /// What the first touches, as in `write of table:orders`.
+    pub touches: String,
+    /// What the second touches.
+    pub other_touches: String,
+    /// Only some values of parameters make it so.
+    pub by_params: bool,
 }
 
 /// A run changed its status.

@@ -11,24 +11,38 @@
 //! let mut place = Place::new(Limits::default());
 //! let candidate = |run: u64| Candidate {
 //!     run: RunId::from_raw(run), job: JobId(1), due: 0, trigger: Trigger::Schedule, priority: 0,
-//!     overlap: Overlap::Wait,
+//!     overlap: Overlap::Wait, footprint: None,
 //! };
 //! assert_eq!(place.admit(candidate(1)).verdict, Verdict::Start);
 //! assert!(matches!(place.admit(candidate(2)).verdict, Verdict::Wait(_)));
-//! assert_eq!(place.release(RunId::from_raw(1)), [RunId::from_raw(2)]);
+//! assert_eq!(place.release(RunId::from_raw(1)).starts, [RunId::from_raw(2)]);
 //! ```
 //!
-//! It does not know calendars, files, what a run does, or what time it is.
+//! A run passes three doors, in this order: its job (`job:<id>`, under the overlap rule), what it touches (its
+//! footprint, all or nothing), and a slot of the server. Who waits at a door holds what lies behind it: a run that waits
+//! for its keys is the active run of its job, and one that waits for a slot has its keys. Slots are given back by runs
+//! that wait for nothing, so no wait leads back to itself.
 //!
-//! Invariants: under any policy but `allow`, at most one run of a job is active; a refusal leaves no trace; every
-//! waiter is started, skipped or withdrawn; the same calls give the same answers.
+//! It does not know calendars, files, or what a run does; of the time it knows what [`Place::pass`] says.
+//!
+//! Invariants: under any policy but `allow`, at most one run of a job is active; what active runs touch never conflicts;
+//! a refusal leaves no trace; every waiter is started, skipped or withdrawn; the same calls give the same answers.
 #![forbid(unsafe_code)]
 
+mod candidate;
+pub mod conflicts;
+mod touched;
+
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use cadran_core::planted::{self, Bug};
-use cadran_core::{JobId, Millis, Overlap, RunId, SkipReason, Trigger};
+use cadran_core::{Footprint, JobId, Millis, Overlap, RunId, SkipReason, Trigger};
 use rustc_hash::FxHashMap;
+
+use candidate::Urgency;
+pub use candidate::{Admission, Blocker, Candidate, Freed, Verdict, WaitReason, Wanted, Why};
+use touched::{Entry, Touched};
 
 /// Bounds of the wait room.
 #[derive(Clone, Copy, Debug)]
@@ -47,82 +61,30 @@ impl Default for Limits {
     }
 }
 
-/// A run that left the ring.
-#[derive(Clone, Copy, Debug)]
-pub struct Candidate {
-    /// The run.
-    pub run: RunId,
-    /// Its job.
-    pub job: JobId,
-    /// Its due.
-    pub due: Millis,
-    /// Why it exists.
-    pub trigger: Trigger,
-    /// Higher starts first.
-    pub priority: i32,
-    /// The job's rule.
-    pub overlap: Overlap,
-}
-
-impl Candidate {
-    /// Whether it may start beside others of its job.
-    fn may_overlap(&self) -> bool {
-        self.overlap == Overlap::Allow && self.trigger != Trigger::Restart
-    }
-}
-
-/// What a candidate may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Start now.
-    Start,
-    /// Wait; a later [`Place::release`] names it.
-    Wait(WaitReason),
-    /// Do not start.
-    Skip(SkipReason),
-}
-
-/// What a waiting run waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitReason {
-    /// The end of this run of the same job.
-    Job(RunId),
-    /// A free slot.
-    Slot,
-}
-
-/// The answer to a candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Admission {
-    /// What it may do.
-    pub verdict: Verdict,
-    /// Runs to stop so that it can start.
-    pub stop: Vec<RunId>,
-    /// Runs that waited and do not any more: the candidate supersedes them.
-    pub displaced: Vec<RunId>,
-}
-
-impl From<Verdict> for Admission {
-    fn from(verdict: Verdict) -> Admission {
-        Admission { verdict, stop: Vec::new(), displaced: Vec::new() }
-    }
-}
-
-/// Urgency: higher priority, then earlier due, then lower run id (the order of submission).
-type Urgency = (std::cmp::Reverse<i32>, Millis, RunId);
-
 #[derive(Default)]
 struct JobRoom {
-    /// Runs that hold the job: running, or admitted and waiting for a slot.
+    /// Runs that hold the job: running, or admitted and waiting for what they touch or for a slot.
     active: Vec<Holder>,
     waiting: VecDeque<Candidate>,
+    /// How many of the active ones wait for what they touch.
+    for_keys: usize,
 }
 
 struct Holder {
     run: RunId,
     of_backlog: bool,
-    /// Its place in the line for a slot, while it has none.
-    in_line: Option<Urgency>,
+    stand: Stand,
+    footprint: Option<Arc<Footprint>>,
+}
+
+/// Where a run stands that holds its job.
+#[derive(Clone, Copy)]
+enum Stand {
+    Started,
+    /// It waits for what it touches.
+    ForKeys(Urgency),
+    /// It has its place in the line for a slot; when it is not there any more it has a slot.
+    ForSlot(Urgency),
 }
 
 /// Who is active, who waits.
@@ -134,6 +96,8 @@ pub struct Place {
     started: usize,
     for_slot: BTreeSet<Urgency>,
     waiting: usize,
+    for_keys: usize,
+    touched: Touched,
 }
 
 impl Place {
@@ -146,19 +110,25 @@ impl Place {
             started: 0,
             for_slot: BTreeSet::new(),
             waiting: 0,
+            for_keys: 0,
+            touched: Touched::new(),
         }
+    }
+
+    /// Time passes, by the monotonic clock: who waits for what it touches since long enough is passed no more.
+    pub fn pass(&mut self, now: Millis) {
+        self.touched.pass(now);
     }
 
     /// Judges one candidate. Candidates that leave the ring together are given in [`Place::order`].
     pub fn admit(&mut self, candidate: Candidate) -> Admission {
-        let room_left = self.waiting < self.limits.waiting_max;
-        let slot_left = self.started < self.limits.slots;
         let room = self.jobs.entry(candidate.job).or_default();
         let blind = planted::on(Bug::OverlapIgnoredByCatchUp) && candidate.trigger == Trigger::CatchUp;
         let free = blind || room.active.is_empty() && room.waiting.is_empty();
         // Where a restart waits for the end of what is active, nothing new passes it, or it might wait for ever.
         if free || candidate.may_overlap() && room.waiting.is_empty() {
-            return self.take_slot(candidate, slot_left, room_left).into();
+            let slot_left = self.started < self.limits.slots;
+            return self.enter(candidate, slot_left, self.waiting < self.limits.waiting_max);
         }
         let blocker = room.active.first().map_or(candidate.run, |holder| holder.run);
         let of_backlog = candidate.trigger == Trigger::CatchUp;
@@ -183,30 +153,41 @@ impl Place {
         if supersedes {
             admission.displaced = room.waiting.drain(..).map(|waiter| waiter.run).collect();
         }
+        self.runs.insert(candidate.run, candidate.job);
         room.waiting.push_back(candidate);
         self.waiting += 1;
         self.waiting -= admission.displaced.len();
         for run in &admission.displaced {
             self.runs.remove(run);
         }
-        self.runs.insert(candidate.run, candidate.job);
         admission
     }
 
-    /// Takes back a run that was running before a restart of the server. It holds its job and a slot, whatever the
-    /// limits say now.
-    pub fn restore(&mut self, run: RunId, job: JobId, trigger: Trigger) {
-        let holder = Holder { run, of_backlog: trigger == Trigger::CatchUp, in_line: None };
+    /// Takes back a run that was running before a restart of the server. It holds its job, what it touches and a slot,
+    /// whatever the limits say now. Runs that started later are taken back first: one of them that has some of what this
+    /// one touches took its place, and is named.
+    pub fn restore(
+        &mut self,
+        run: RunId,
+        job: JobId,
+        trigger: Trigger,
+        footprint: Option<Arc<Footprint>>,
+    ) -> Option<RunId> {
+        let in_the_way = footprint.as_ref().and_then(|footprint| self.touched.restore(run, footprint));
+        let of_backlog = trigger == Trigger::CatchUp;
+        let footprint = footprint.filter(|_| in_the_way.is_none());
+        let holder = Holder { run, of_backlog, stand: Stand::Started, footprint };
         self.jobs.entry(job).or_default().active.push(holder);
         self.runs.insert(run, job);
         self.started += 1;
+        in_the_way
     }
 
-    /// A run ended, or a waiter was withdrawn. Returns those that start now, in order.
-    pub fn release(&mut self, run: RunId) -> Vec<RunId> {
-        let Some(job) = self.runs.remove(&run) else { return Vec::new() };
-        let mut starts = Vec::new();
-        let Some(room) = self.jobs.get_mut(&job) else { return starts };
+    /// A run ended, or a waiter was withdrawn. Says what follows for others.
+    pub fn release(&mut self, run: RunId) -> Freed {
+        let mut freed = Freed::default();
+        let Some(job) = self.runs.remove(&run) else { return freed };
+        let Some(room) = self.jobs.get_mut(&job) else { return freed };
         if let Some(at) = room.waiting.iter().position(|waiter| waiter.run == run)
             && !planted::on(Bug::WaiterKept)
         {
@@ -214,40 +195,47 @@ impl Place {
             self.waiting -= 1;
         }
         if let Some(at) = room.active.iter().position(|holder| holder.run == run) {
+            let holder = room.active.swap_remove(at);
             // Whoever waits for a slot holds none: the line, not the job's room, knows which it is.
-            match room.active.swap_remove(at).in_line {
-                Some(urgency) if self.for_slot.remove(&urgency) => self.waiting -= 1,
-                _ => self.started -= 1,
-            }
-        }
-        if room.active.is_empty() {
-            let mut next = room.waiting.pop_front();
-            if next.is_none() {
-                self.jobs.remove(&job);
-            }
-            while let Some(waiter) = next {
-                self.waiting -= 1;
-                // Others may have waited for a slot longer, or be more urgent.
-                let slot_left = self.started < self.limits.slots && self.for_slot.is_empty();
-                if self.take_slot(waiter, slot_left, true) == Verdict::Start {
-                    starts.push(waiter.run);
+            match holder.stand {
+                Stand::ForSlot(urgency) if self.for_slot.remove(&urgency) => self.waiting -= 1,
+                Stand::ForKeys(_) => {
+                    room.for_keys -= 1;
+                    self.for_keys -= 1;
+                    self.waiting -= 1;
                 }
-                let room = self.jobs.get_mut(&job);
-                next = room.and_then(|room| room.waiting.pop_front_if(|waiter| waiter.may_overlap()));
+                Stand::Started | Stand::ForSlot(_) => self.started -= 1,
+            }
+            if let Some(footprint) = &holder.footprint {
+                let mut granted = Vec::new();
+                self.touched.leave(run, footprint, &mut granted);
+                self.stand_for_slot(&granted);
             }
         }
-        while self.started < self.limits.slots {
-            let Some((_, _, run)) = self.for_slot.pop_first() else { break };
-            self.waiting -= 1;
-            self.started += 1;
-            starts.push(run);
-        }
-        starts
+        self.next_of_job(job, &mut freed);
+        self.fill_slots(&mut freed);
+        freed
+    }
+
+    /// A pool has so many units from now on.
+    pub fn set_capacity(&mut self, pool: &str, capacity: u32) -> Freed {
+        let mut freed = Freed::default();
+        let mut granted = Vec::new();
+        // A pool that cannot be made is refused when a run asks for it.
+        let _ = self.touched.set_capacity(pool, capacity, &mut granted);
+        self.stand_for_slot(&granted);
+        self.fill_slots(&mut freed);
+        freed
+    }
+
+    /// How many units a pool has, as far as anybody said.
+    pub fn capacity(&self, pool: &str) -> Option<u32> {
+        self.touched.capacity(pool)
     }
 
     /// The order in which candidates that leave the ring together are judged.
     pub fn order(candidates: &mut [Candidate]) {
-        candidates.sort_by_key(Self::urgency);
+        candidates.sort_by_key(Candidate::urgency);
     }
 
     /// The active runs of a job.
@@ -260,6 +248,32 @@ impl Place {
         self.jobs.get(&job).into_iter().flat_map(|room| room.waiting.iter().map(|waiter| waiter.run))
     }
 
+    /// Why a run waits. `None` for one that does not.
+    pub fn why(&self, run: RunId) -> Option<Why> {
+        let room = self.jobs.get(self.runs.get(&run)?)?;
+        let plain = |reason, before| Why { reason, blocker: None, before, ticket: false, tries: 0 };
+        if let Some(before) = room.waiting.iter().position(|waiter| waiter.run == run) {
+            return Some(plain(WaitReason::Job(room.active.first()?.run), before));
+        }
+        let holder = room.active.iter().find(|holder| holder.run == run)?;
+        match (holder.stand, &holder.footprint) {
+            (Stand::ForSlot(urgency), _) if self.for_slot.contains(&urgency) => {
+                Some(plain(WaitReason::Slot, self.for_slot.range(..urgency).count()))
+            }
+            (Stand::ForKeys(_), Some(footprint)) => {
+                let (blocker, why) = self.touched.why(run, footprint)?;
+                Some(Why {
+                    reason: WaitReason::Footprint,
+                    blocker: Some(blocker),
+                    before: why.place as usize,
+                    ticket: why.ticket,
+                    tries: why.tries,
+                })
+            }
+            _ => None,
+        }
+    }
+
     /// How many runs hold a slot.
     pub fn started(&self) -> usize {
         self.started
@@ -270,37 +284,114 @@ impl Place {
         self.waiting
     }
 
-    fn urgency(candidate: &Candidate) -> Urgency {
-        (std::cmp::Reverse(candidate.priority), candidate.due, candidate.run)
+    /// How many of those that wait do so for a slot, and how many for what they touch; the rest wait for their job.
+    pub fn waiting_for_slot_and_footprint(&self) -> (usize, usize) {
+        (self.for_slot.len(), self.for_keys)
     }
 
-    /// The job is free for the candidate: start it, or let it wait for a slot. Either way it holds the job.
-    fn take_slot(&mut self, candidate: Candidate, slot_left: bool, room_left: bool) -> Verdict {
+    /// The job is free for the candidate: it takes what it touches and a slot, or waits for one of them. Unless it is
+    /// refused it holds the job.
+    fn enter(&mut self, candidate: Candidate, slot_left: bool, room_left: bool) -> Admission {
+        let job = candidate.job;
         if !slot_left && !room_left {
-            if self
-                .jobs
-                .get(&candidate.job)
-                .is_some_and(|room| room.active.is_empty() && room.waiting.is_empty())
-            {
-                self.jobs.remove(&candidate.job);
-            }
-            return Verdict::Skip(SkipReason::WaitRoomFull);
+            self.tidy(job);
+            return Verdict::Skip(SkipReason::WaitRoomFull).into();
         }
-        let in_line = (!slot_left).then(|| Self::urgency(&candidate));
-        let holder =
-            Holder { run: candidate.run, of_backlog: candidate.trigger == Trigger::CatchUp, in_line };
-        self.jobs.entry(candidate.job).or_default().active.push(holder);
-        self.runs.insert(candidate.run, candidate.job);
-        match in_line {
-            None => {
+        let urgency = candidate.urgency();
+        let mut stand = if slot_left { Stand::Started } else { Stand::ForSlot(urgency) };
+        let mut blocker = None;
+        if let Some(footprint) = &candidate.footprint {
+            let for_keys = self.jobs.get(&job).map_or(0, |room| room.for_keys);
+            let may_wait = room_left && for_keys < self.limits.waiting_per_job_max;
+            match self.touched.enter(candidate.run, &urgency, footprint, may_wait) {
+                Entry::Holds => {}
+                Entry::Waits(found) => (stand, blocker) = (Stand::ForKeys(urgency), Some(found)),
+                Entry::Refused(reason, blocker) => {
+                    self.tidy(job);
+                    return Admission { blocker, ..Verdict::Skip(reason).into() };
+                }
+            }
+        }
+        let room = self.jobs.entry(job).or_default();
+        let verdict = match stand {
+            Stand::Started => {
                 self.started += 1;
                 Verdict::Start
             }
-            Some(urgency) => {
+            Stand::ForSlot(_) => {
                 self.for_slot.insert(urgency);
                 self.waiting += 1;
                 Verdict::Wait(WaitReason::Slot)
             }
+            Stand::ForKeys(_) => {
+                room.for_keys += 1;
+                self.for_keys += 1;
+                self.waiting += 1;
+                Verdict::Wait(WaitReason::Footprint)
+            }
+        };
+        let of_backlog = candidate.trigger == Trigger::CatchUp;
+        room.active.push(Holder { run: candidate.run, of_backlog, stand, footprint: candidate.footprint });
+        self.runs.insert(candidate.run, job);
+        Admission { blocker, ..verdict.into() }
+    }
+
+    /// Lets in who waits for a job that nobody holds any more.
+    fn next_of_job(&mut self, job: JobId, freed: &mut Freed) {
+        let is_free = |room: &JobRoom| room.active.is_empty();
+        if !self.jobs.get(&job).is_some_and(is_free) {
+            return;
+        }
+        loop {
+            let Some(room) = self.jobs.get_mut(&job) else { return };
+            let next = match is_free(room) {
+                true => room.waiting.pop_front(),
+                false => room.waiting.pop_front_if(|waiter| waiter.may_overlap()),
+            };
+            let Some(waiter) = next else { return self.tidy(job) };
+            let run = waiter.run;
+            self.waiting -= 1;
+            self.runs.remove(&run);
+            // Others may have waited for a slot longer, or be more urgent.
+            let slot_left = self.started < self.limits.slots && self.for_slot.is_empty();
+            let admission = self.enter(waiter, slot_left, true);
+            match admission.verdict {
+                Verdict::Start => freed.starts.push(run),
+                Verdict::Wait(WaitReason::Slot) => {}
+                Verdict::Wait(reason) => freed.waits.push((run, reason, admission.blocker)),
+                Verdict::Skip(reason) => freed.skips.push((run, reason, admission.blocker)),
+            }
+        }
+    }
+
+    /// Those who have what they touch now stand in the line for a slot.
+    fn stand_for_slot(&mut self, granted: &[RunId]) {
+        for run in granted {
+            let Some(room) = self.runs.get(run).and_then(|job| self.jobs.get_mut(job)) else { continue };
+            let Some(holder) = room.active.iter_mut().find(|holder| holder.run == *run) else { continue };
+            if let Stand::ForKeys(urgency) = holder.stand {
+                holder.stand = Stand::ForSlot(urgency);
+                room.for_keys -= 1;
+                self.for_keys -= 1;
+                self.for_slot.insert(urgency);
+            }
+        }
+    }
+
+    /// Free slots go to the most urgent.
+    fn fill_slots(&mut self, freed: &mut Freed) {
+        while self.started < self.limits.slots {
+            let Some((_, _, run)) = self.for_slot.pop_first() else { break };
+            self.waiting -= 1;
+            self.started += 1;
+            freed.starts.push(run);
+        }
+    }
+
+    /// A job that nobody is in has no room.
+    fn tidy(&mut self, job: JobId) {
+        if self.jobs.get(&job).is_some_and(|room| room.active.is_empty() && room.waiting.is_empty()) {
+            self.jobs.remove(&job);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What is wrong with a file: exact line, column, length, field, message and advice.
 
-use cadran_spec::{Code, Diagnostic, ReadOptions, Severity, read_job};
+use std::sync::Arc;
+
+use cadran_spec::{Code, Diagnostic, ReadOptions, Resources, Severity, read_job};
 
 fn errors(text: &str) -> Vec<Diagnostic> {
     match read_job(text.as_bytes(), "job", &ReadOptions::default()) {
@@ -39,8 +41,8 @@ fn keys() {
         "2:12+6 handlers.sucess | unknown key `sucess` | did you mean `success`?",
     );
     check(
-        "run: x\nfootprint: {reads: [a], zzz: b}\n",
-        "2:25+3 footprint.zzz | unknown key `zzz` | a footprint has the keys reads, writes, claims",
+        "run: x\nfootprint: {reads: ['a:b'], zzz: b}\n",
+        "2:29+3 footprint.zzz | unknown key `zzz` | a footprint has the keys reads, writes, claims, capacity, ordered, on_conflict",
     );
     check("run: x\nrun: y\n", "2:1+3 run | the key `run` is already on line 1 | keep one of the two");
     check(
@@ -325,6 +327,149 @@ fn not_yaml() {
     );
     check("[a]: b\nrun: x\n", "1:1+3  | a key is a word, not a list or a map");
     check("run: \"a\\0b\"\n", "1:6+6  | a NUL character cannot stand in a job file");
+}
+
+#[test]
+fn footprints() {
+    let options = ReadOptions {
+        resources: Arc::new(Resources::read(b"resources: {gpu: 4}\nkinds: [table, s3]\n").unwrap()),
+        ..ReadOptions::default()
+    };
+    let check = |footprint: &str, expected: &str| {
+        let text = format!("run: x\nparams: {{day: mon}}\nfootprint: {footprint}\n");
+        let found = read_job(text.as_bytes(), "job", &options).expect_err(&text);
+        assert_eq!(found.iter().map(row).collect::<Vec<_>>(), [expected], "{text}");
+    };
+    check(
+        "{reads: [orders]}",
+        "3:21+6 footprint.reads[0] | the key `orders` has no kind | write `kind:name`, as in `table:orders`",
+    );
+    check(
+        "{reads: 'table:'}",
+        "3:20+8 footprint.reads | the key `table:` has an empty name | write `kind:name`, as in `table:orders`",
+    );
+    check("{writes: ['']}", "3:22+2 footprint.writes[0] | `writes` is empty");
+    check(
+        "{writes: [tabel:x]}",
+        "3:22+7 footprint.writes[0] | the key `tabel:x` has the unknown kind `tabel` | did you mean `table:`?",
+    );
+    check(
+        "{writes: [disk:x]}",
+        "3:22+6 footprint.writes[0] | the key `disk:x` has the unknown kind `disk` | add it to `kinds` in resources.yaml",
+    );
+    check(
+        "{writes: [job:x]}",
+        "3:22+5 footprint.writes[0] | the key `job:x` has a kind that Cadran uses itself | choose another; jobs that must not run together name one and the same key",
+    );
+    check(
+        "{writes: [Table:x]}",
+        "3:22+7 footprint.writes[0] | the key `Table:x` begins with something that is no kind | a kind is a lower-case word, as in `table:orders`",
+    );
+    check(
+        "{claims: s3://a/../b}",
+        "3:21+11 footprint.claims | the key `s3://a/../b` holds `.` or `..` as a name | write the path without them",
+    );
+    check(
+        "{reads: ['table:${dya}']}",
+        "3:21+14 footprint.reads[0] | the key `table:${dya}` uses the parameter `dya`, which the job does not have | did you mean `${day}`?",
+    );
+    check(
+        "{reads: ['table:${day']}",
+        "3:21+13 footprint.reads[0] | the key `table:${day` holds a `${` that does not name a parameter | write `${name}` with the name of a parameter",
+    );
+    check("{reads: [[a]]}", "3:21+3 footprint.reads[0] | `reads` takes text, not a list");
+    check(
+        "{capacity: {gpu: 5}}",
+        "3:29+1 footprint.capacity.gpu | it can never be met: 5 of `gpu` are needed, and there are 4 | need less, or raise the capacity in resources.yaml",
+    );
+    check(
+        "{capacity: {gpu: 2 of 8}}",
+        "3:29+6 footprint.capacity.gpu | the file counts on 8 of `gpu`, and resources.yaml says 4",
+    );
+    check(
+        "{capacity: {gpu: 0}}",
+        "3:29+1 footprint.capacity.gpu | `gpu` takes at least one unit | remove the pool if nothing of it is needed",
+    );
+    for bad in ["-1", "many", "1.5", "2 from 4", "2 of", "9999999"] {
+        check(
+            &format!("{{capacity: {{gpu: {bad}}}}}"),
+            &format!(
+                "3:29+{} footprint.capacity.gpu | `gpu` takes a number of units up to 1000000, as in `2` or `2 of 4`, not `{bad}`",
+                bad.len()
+            ),
+        );
+    }
+    check(
+        "{capacity: {gpus: 1}}",
+        "3:24+4 footprint.capacity.gpus | there is no pool `gpus` | did you mean `gpu`?",
+    );
+    check(
+        "{capacity: {licence: 1}}",
+        "3:24+7 footprint.capacity.licence | there is no pool `licence` | add `resources: {licence: 4}` to resources.yaml in the jobs folder",
+    );
+    check(
+        "{capacity: 2}",
+        "3:23+1 footprint.capacity | `capacity` is a map of pools and units, not a number | write it as in `{gpu: 2}`",
+    );
+    check(
+        "{reads: 'table:x', on_conflict: wiat}",
+        "3:44+4 footprint.on_conflict | `on_conflict` cannot be `wiat` | did you mean `wait`?",
+    );
+    check(
+        "{reads: 'table:x', ordered: yes}",
+        "3:40+3 footprint.ordered | `ordered` takes true or false, not `yes` | write `true`",
+    );
+    check("table:orders", "3:12+12 footprint | a footprint is a map of keys and values, not text");
+    let many = |count: usize| {
+        let keys: Vec<String> = (0..count).map(|no| format!("table:t{no}")).collect();
+        format!("{{writes: [{}]}}", keys.join(", "))
+    };
+    check(
+        &many(1000),
+        "3:1+9 footprint | the footprint has 1000 keys and pools; allowed are 256 | name what lies above them: a key stands for everything below it",
+    );
+    let long = format!("table:{}", "x".repeat(300));
+    check(&format!("{{reads: {long}}}"), "3:20+306 footprint.reads | `reads` has 306 bytes; allowed are 256");
+    let parsed = read_job(format!("run: x\nfootprint: {}\n", many(256)).as_bytes(), "job", &options).unwrap();
+    assert_eq!(parsed.job.body.footprint.writes.len(), 256);
+}
+
+#[test]
+fn resources() {
+    let check = |text: &str, expected: &str| {
+        let found = Resources::read(text.as_bytes()).expect_err(text);
+        assert_eq!(found.iter().map(row).collect::<Vec<_>>(), [expected], "{text}");
+    };
+    check("resource: {gpu: 4}\n", "1:1+8 resource | unknown key `resource` | did you mean `resources`?");
+    check(
+        "run: x\n",
+        "1:1+3 run | `run` is not supported by Cadran | this file is no job; give a job's file another name",
+    );
+    check(
+        "resources: [gpu]\n",
+        "1:12+5 resources | `resources` is a map of names and what they are, not a list | write it as in `resources: {gpu: 4}`",
+    );
+    check("resources: {gpu: 0}\n", "1:18+1 resources.gpu | `capacity` is 0; allowed are 1 to 1000000");
+    check(
+        "resources: {gpu: {ordered: true}}\n",
+        "1:13+3 resources.gpu | the pool `gpu` has no capacity | write it as in `gpu: 4`",
+    );
+    check(
+        "resources: {'table:x': 4}\n",
+        "1:13+9 resources.table:x | `table:x` is a key, and only a pool has a capacity | give the pool a name without `:`; jobs take of it with `capacity`",
+    );
+    check(
+        "resources: {'g p u': 4}\n",
+        "1:13+7 resources.g p u | `g p u` is no name for a pool | use letters, digits, `_`, `.` and `-`, and begin with a letter",
+    );
+    check(
+        "resources: {'table:': {ordered: true}}\n",
+        "1:13+8 resources.table: | the key `table:` has an empty name",
+    );
+    check(
+        "kinds: [Table]\n",
+        "1:9+5 kinds[0] | `Table` begins with something that is no kind | a kind is a lower-case word, as in `table`",
+    );
 }
 
 #[test]

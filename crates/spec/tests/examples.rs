@@ -1,18 +1,24 @@
 //! The example jobs that ship with the project are good, and stay good.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use cadran_spec::{Decoder, ReadOptions, read_job};
+use cadran_spec::{Decoder, RESOURCES_FILE, ReadOptions, Resources, read_job};
 
 #[test]
 fn every_example_reads_without_a_warning() {
     let directory = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/jobs"));
     let mut names = Vec::new();
+    let resources = Resources::read(&std::fs::read(directory.join(RESOURCES_FILE)).unwrap()).unwrap();
+    let options = ReadOptions { resources: Arc::new(resources), ..ReadOptions::default() };
     for entry in std::fs::read_dir(&directory).unwrap() {
         let path = entry.unwrap().path();
+        if path.ends_with(RESOURCES_FILE) {
+            continue;
+        }
         let bytes = std::fs::read(&path).unwrap();
         let stem = path.file_stem().unwrap().to_str().unwrap();
-        let parsed = read_job(&bytes, stem, &ReadOptions::default()).unwrap_or_else(|errors| {
+        let parsed = read_job(&bytes, stem, &options).unwrap_or_else(|errors| {
             let text = String::from_utf8_lossy(&bytes);
             panic!("{}", errors.iter().map(|e| e.render(stem, &text, false)).collect::<String>())
         });

@@ -297,8 +297,101 @@ fn after_a_restart_unchanged_files_are_not_read_again() {
     assert_eq!(found, ["-d", "+b from b.yaml"]);
     assert_eq!(kept, [Some("c".parse().unwrap())]);
     // Under another default zone the same file is another job.
-    let (found, _) = restart(ReadOptions { default_zone: Zone::get("Asia/Tokyo").unwrap() });
+    let (found, _) =
+        restart(ReadOptions { default_zone: Zone::get("Asia/Tokyo").unwrap(), ..ReadOptions::default() });
     assert_eq!(found, ["-d", "+a from a.yaml", "+b from b.yaml"]);
+}
+
+const POOL: &str = "run: x\nfootprint: {capacity: {gpu: 3}}\n";
+
+/// The capacity that the only put of a scan counts on.
+fn capacity(scan: &Scan) -> u32 {
+    let [Change::Put { job, .. }] = &scan.changes[..] else { panic!("{:?}", changes(scan)) };
+    job.body.footprint.pools[0].capacity
+}
+
+#[test]
+fn jobs_are_judged_by_the_resources_file() {
+    let mut case = Case::new(&[("a.yaml", A), ("p.yaml", POOL), ("resources.yaml", "resources: {gpu: 4}\n")]);
+    let scan = case.check(&["+a from a.yaml", "+p from p.yaml"]);
+    assert_eq!(scan.files, 2);
+    case.check(&[]);
+    // Only jobs that share something are read again.
+    case.put("resources.yaml", "resources: {gpu: 8}\n");
+    let scan = case.check(&["+p from p.yaml"]);
+    assert_eq!(capacity(&scan), 8);
+    case.check(&[]);
+    // What can never be met is refused, and the job stays as it was.
+    case.put("resources.yaml", "resources: {gpu: 2}\n");
+    let scan = case.check(&[]);
+    let expected = "p.yaml: it can never be met: 3 of `gpu` are needed, and there are 2";
+    assert_eq!(problems(&scan), [expected, "p.yaml: the job p stays as it was before this change"]);
+    // A bad resources file leaves what was in force.
+    case.put("resources.yaml", "resources: {gpu: 3}\n");
+    assert_eq!(capacity(&case.check(&["+p from p.yaml"])), 3);
+    case.put("resources.yaml", "resources: {gpu: much}\n");
+    let scan = case.check(&[]);
+    assert_eq!(
+        problems(&scan),
+        [
+            "resources.yaml: `capacity` takes a whole number from 1 to 1000000, not `much`",
+            "resources.yaml: what it said before stays in force"
+        ]
+    );
+    case.put("q.yaml", POOL);
+    case.check(&["+q from q.yaml"]);
+    // Without the file there is no pool.
+    fs::remove_file(case.path("resources.yaml")).unwrap();
+    assert_eq!(problems(&case.check(&[]))[0], "p.yaml: there is no pool `gpu`");
+}
+
+#[test]
+fn a_restart_judges_again_only_what_another_resources_file_may_change() {
+    let mut case = Case::new(&[("a.yaml", A), ("p.yaml", POOL), ("resources.yaml", "resources: {gpu: 4}\n")]);
+    let rows: Vec<(Arc<str>, Arc<str>, JobName)> = case
+        .scan()
+        .changes
+        .iter()
+        .map(|change| {
+            let Change::Put { job, source, source_mark, .. } = change else { panic!() };
+            (source.clone(), source_mark.clone(), job.name.clone())
+        })
+        .collect();
+    let restart = || {
+        let mut folder = Folder::new(case.root.path(), ReadOptions::default());
+        folder.known(rows.iter().cloned());
+        folder.scan(LATER)
+    };
+    assert_eq!(changes(&restart()), [""; 0]);
+    case.put("resources.yaml", "resources: {gpu: 5}\n");
+    assert_eq!(capacity(&restart()), 5);
+    // Nothing is known of the pools, so nothing is decided anew; a new file that needs them has to wait.
+    case.put("resources.yaml", "resources: ]\n");
+    case.put("q.yaml", POOL);
+    let scan = restart();
+    assert_eq!(changes(&scan), [""; 0]);
+    assert_eq!(problems(&scan)[0], "q.yaml: the pool `gpu` cannot be looked up: resources.yaml has errors");
+}
+
+#[test]
+fn ordered_resources_reach_the_jobs_that_touch_them() {
+    let resources = "resources: {'table:orders': {ordered: true}, gpu: {capacity: 4, ordered: true}}\n";
+    let check = |footprint: &str, expected: bool| {
+        let text = format!("run: x\nparams: {{t: x}}\nfootprint: {footprint}\n");
+        let mut case = Case::new(&[("resources.yaml", resources), ("a.yaml", &text)]);
+        let scan = case.scan();
+        let [Change::Put { job, .. }] = &scan.changes[..] else { panic!("{:?}", problems(&scan)) };
+        assert_eq!(job.body.footprint.ordered, expected, "{footprint}");
+    };
+    check("{reads: 'table:orders'}", true);
+    check("{reads: 'table:orders/eu'}", true);
+    check("{reads: 'table:/'}", true);
+    check("{reads: 'table:${t}'}", true);
+    check("{reads: 'table:${t}', ordered: false}", true);
+    check("{reads: 'table:order'}", false);
+    check("{reads: 'table:order', ordered: true}", true);
+    check("{reads: 'file:orders'}", false);
+    check("{capacity: {gpu: 4 of 4}}", true);
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn forms_of_the_schedule() {
 
 #[test]
 fn zones_dialects_and_clock_changes() {
-    let paris = ReadOptions { default_zone: Zone::get("Europe/Paris").unwrap() };
+    let paris = ReadOptions { default_zone: Zone::get("Europe/Paris").unwrap(), ..ReadOptions::default() };
     let zone = |text: &str| {
         let parsed = read_job(text.as_bytes(), "job", &paris).unwrap();
         parsed.job.schedules[0].schedule.zone().name().to_owned()
@@ -138,7 +138,7 @@ shell: bash -eu
 histRetentionDays: 7
 maxActiveSteps: 3
 precondition: test -e /x
-footprint: {reads: a:b, writes: [c:d, e:f], claims: [8080]}
+footprint: {reads: a:b, writes: [c:d, e:f], claims: 'port:8080'}
 run: x
 ");
     let body = &job.body;
@@ -152,7 +152,7 @@ run: x
     assert_eq!(body.preconditions[0].condition, "test -e /x");
     assert_eq!(body.footprint.reads, ["a:b"]);
     assert_eq!(body.footprint.writes, ["c:d", "e:f"]);
-    assert_eq!(body.footprint.claims, ["8080"]);
+    assert_eq!(body.footprint.claims, ["port:8080"]);
 }
 
 #[test]

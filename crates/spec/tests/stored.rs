@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Body, ContinueOn, Dst, FootprintSpec, Handlers, History, JobName, Misfire, Overlap, Param, Policy,
-    Precondition, Retry, ScheduleAction, ScheduleEntry, Step, StepNo, Work, Zone,
+    Body, ContinueOn, Dst, FootprintSpec, Handlers, History, JobName, Misfire, OnConflict, Overlap, Param,
+    Policy, PoolShare, Precondition, Retry, ScheduleAction, ScheduleEntry, Step, StepNo, Work, Zone,
 };
 use cadran_cron::Dialect;
 use cadran_spec::{DecodeError, Decoder, ReadOptions, ScheduleText, encode, read_job, stored_schedules};
@@ -101,6 +101,24 @@ fn step() -> BoxedStrategy<Step> {
         .boxed()
 }
 
+fn footprint() -> BoxedStrategy<FootprintSpec> {
+    let pools = prop::collection::vec((text(), 1..9u32, 9..99u32), 0..3);
+    let on_conflict = prop::sample::select(OnConflict::WORDS);
+    (texts(), texts(), texts(), pools, any::<bool>(), on_conflict)
+        .prop_map(|(reads, writes, claims, pools, ordered, on_conflict)| FootprintSpec {
+            reads,
+            writes,
+            claims,
+            pools: pools
+                .into_iter()
+                .map(|(pool, units, capacity)| PoolShare { pool, units, capacity })
+                .collect(),
+            ordered,
+            on_conflict: on_conflict.0,
+        })
+        .boxed()
+}
+
 fn body() -> BoxedStrategy<Body> {
     let params = prop::collection::vec((maybe(text()), text(), any::<bool>()), 0..3);
     let history = prop_oneof![
@@ -111,7 +129,7 @@ fn body() -> BoxedStrategy<Body> {
     let first = (text(), pairs(), pairs(), params, prop::collection::vec(step(), 1..4));
     let second =
         ([maybe(step()), maybe(step()), maybe(step()), maybe(step())], maybe(1..9_000_000i64), 1..1001u16);
-    let third = (maybe(text()), maybe(texts()), texts(), texts(), texts(), history);
+    let third = (maybe(text()), maybe(texts()), footprint(), history);
     (first, second, prop::collection::vec(precondition(), 0..2), third)
         .prop_map(
             |(
@@ -120,7 +138,7 @@ fn body() -> BoxedStrategy<Body> {
                 preconditions,
                 third,
             )| {
-                let (dir, shell, reads, writes, claims, history) = third;
+                let (dir, shell, footprint, history) = third;
                 for (at, step) in steps.iter_mut().enumerate() {
                     step.depends = (0..at).map(|no| StepNo(no as u16)).collect();
                 }
@@ -139,7 +157,7 @@ fn body() -> BoxedStrategy<Body> {
                     max_active_steps,
                     dir,
                     shell,
-                    footprint: FootprintSpec { reads, writes, claims },
+                    footprint,
                     history,
                 }
             },
@@ -243,6 +261,10 @@ fn texts_of_version_1() {
     check(
         "steps:\n- {name: a, script: x, retry: {limit: 2, interval: 1s, backoff: 1.5}}\n- {run: y, depends: a, output: O}\nhandlers: {exit: z}\n",
         r#"{"v":1,"body":{"steps":[{"name":"a","script":"x","retry":{"limit":2,"interval_ms":1000,"backoff":1.5}},{"name":"step_2","run":"y","depends":[0],"output":"O"}],"handlers":[null,null,null,{"name":"on_exit","run":"z"}]}}"#,
+    );
+    check(
+        "run: x\nfootprint: {reads: 'a:b', writes: ['c:d'], on_conflict: skip, ordered: true}\n",
+        r#"{"v":1,"body":{"steps":[{"name":"main","run":"x"}],"reads":["a:b"],"writes":["c:d"],"ordered":true,"on_conflict":"skip"}}"#,
     );
 }
 

@@ -58,6 +58,8 @@ pub(crate) const fn reason_code(reason: SkipReason) -> i16 {
         SkipReason::Removed => 7,
         SkipReason::AlreadySuccessful => 8,
         SkipReason::Precondition => 9,
+        SkipReason::Conflict => 10,
+        SkipReason::Capacity => 11,
     }
 }
 

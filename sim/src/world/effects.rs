@@ -14,6 +14,10 @@ impl<R: Record> World<'_, R> {
         loop {
             let effects = self.engine.take_effects();
             let Effects { seq, batch, orders, replies, recalls, changes, .. } = effects;
+            // What is over gave back what it touched before others could start with it.
+            for change in changes.iter().filter(|change| change.status.is_ended()) {
+                self.touch.end(change.run);
+            }
             for order in orders {
                 self.deliver(&order)?;
                 if self.dies() {
@@ -112,6 +116,9 @@ impl<R: Record> World<'_, R> {
             first = known.is_some_and(|run| !run.started);
             policy = self.law.start(start, self.now(), settled)?;
             self.busy.entry(start.context.job).or_default().insert(start.run);
+            if let Some(run) = known {
+                self.touch.start(start.run, self.law.job_of(&run))?;
+            }
         }
         let mut reports = Vec::new();
         self.hands.take(order, policy, first, self.now(), &mut reports)?;

@@ -158,6 +158,8 @@ impl<R: Record> World<'_, R> {
             restored.runs.push(RestoredRun { record, job });
         }
         self.busy.clear();
+        let open = &self.law.open;
+        self.touch.keep(|run| open.contains_key(&run));
         for (run, open) in self.law.open.iter().filter(|(_, open)| open.started) {
             self.busy.entry(open.job).or_default().insert(*run);
         }

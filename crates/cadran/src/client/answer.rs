@@ -45,6 +45,43 @@ pub struct Step {
     pub message: Option<String>,
 }
 
+/// Why a run stands where it stands.
+#[derive(Debug, Deserialize)]
+pub struct Why {
+    /// Its id.
+    pub run: String,
+    /// Its job.
+    pub job: String,
+    /// Where it stands.
+    pub status: String,
+    /// In a sentence.
+    pub explanation: String,
+    /// Since when it waits, or holds.
+    pub since: Option<String>,
+    /// What it waits for.
+    pub waits_for: Option<WaitsFor>,
+    /// What it holds.
+    #[serde(default)]
+    pub holds: Vec<String>,
+}
+
+/// What a run waits for.
+#[derive(Debug, Deserialize)]
+pub struct WaitsFor {
+    /// One of those in the way.
+    pub run: Option<String>,
+    /// Its job.
+    pub job: Option<String>,
+    /// That one waits itself.
+    pub in_line: bool,
+    /// How many are before it.
+    pub before: u64,
+    /// Nothing that conflicts passes it.
+    pub ticket: bool,
+    /// How often it was tried in vain.
+    pub tries: u32,
+}
+
 /// A page of runs.
 #[derive(Debug, Deserialize)]
 pub struct RunPage {

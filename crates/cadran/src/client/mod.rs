@@ -16,7 +16,9 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub use answer::{History, HistoryItem, Job, JobPage, Log, LogPage, ProblemPage, Run, RunPage, Step};
+pub use answer::{
+    History, HistoryItem, Job, JobPage, Log, LogPage, ProblemPage, Run, RunPage, Step, WaitsFor, Why,
+};
 pub use api::Api;
 pub use exit::Exit;
 pub use failure::Failure;
@@ -24,7 +26,7 @@ pub use output::{escaped, is_terminal, out, out_bytes, out_json, paint, talk};
 pub use table::{Cell, Colour, Table, instant, status_colour, took};
 pub use wait::wait_for;
 
-use crate::commands::{history, jobs, logs, pause, ps, resume, retry, stop, trigger};
+use crate::commands::{history, jobs, logs, pause, ps, resume, retry, stop, trigger, why};
 
 /// Which server, and how to answer.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -57,6 +59,7 @@ pub struct ClientOptions {
 pub enum Commands {
     Trigger(trigger::Args),
     Ps(ps::Args),
+    Why(why::Args),
     History(history::Args),
     Logs(logs::Args),
     Pause(pause::Args),
@@ -72,6 +75,7 @@ impl Commands {
         match self {
             Commands::Trigger(args) => block_on(args.client.json, trigger::run(args)),
             Commands::Ps(args) => block_on(args.client.json, ps::run(args)),
+            Commands::Why(args) => block_on(args.client.json, why::run(args)),
             Commands::History(args) => block_on(args.client.json, history::run(args)),
             Commands::Logs(args) => block_on(args.client.json, logs::run(args)),
             Commands::Pause(args) => block_on(args.client.json, pause::run(args)),

@@ -4,16 +4,17 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cadran_core::Zone;
+use cadran_core::{Footprint, Overlap, Zone};
 use cadran_spec::{Diagnostic, ReadOptions};
 use serde_json::json;
 
 use super::files;
+use crate::server::exclusions;
 
 /// Read job files and say what is wrong with them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit code 0 when every file is good, 1 when one is not.\n\nExample:\n  \
-cadran check jobs/ other/backup.yaml")]
+cadran check jobs/ other/backup.yaml\n  cadran check --conflicts jobs/")]
 pub struct Args {
     /// Job files, or folders of them.
     #[arg(required = true)]
@@ -21,7 +22,10 @@ pub struct Args {
     /// Zone of job files that name none.
     #[arg(long, env = "CADRAN_TIMEZONE", default_value = "UTC")]
     timezone: String,
-    /// JSON lines instead of text, one object per file.
+    /// Say also which jobs can exclude which, by what they declare in `footprint`.
+    #[arg(long)]
+    conflicts: bool,
+    /// JSON lines instead of text, one object per file, and one per conflict.
     #[arg(long)]
     json: bool,
 }
@@ -29,17 +33,21 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let zone = Zone::get(&args.timezone).map_err(|error| anyhow::anyhow!("--timezone: {error}"))?;
-    let options = ReadOptions { default_zone: zone };
+    let options = ReadOptions { default_zone: zone, ..ReadOptions::default() };
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut out = std::io::stdout().lock();
     let (mut good, mut bad) = (0, 0);
+    let mut touching = Vec::new();
     for path in &args.paths {
         let (jobs, problems) = files::check(path, &options)?;
         good += jobs.len();
         bad += problems.iter().filter(|problem| problem.is_error()).count();
         for (file, job) in jobs.iter().filter(|_| args.json) {
-            writeln!(out, "{}", json!({ "file": file, "job": job, "ok": true }))?;
+            writeln!(out, "{}", json!({ "file": file, "job": job.name.as_str(), "ok": true }))?;
         }
+        touching.extend(jobs.into_iter().filter(|_| args.conflicts).filter_map(|(_, job)| {
+            Some((job.name.to_string(), job.body.footprint.as_written()?, job.policy.overlap))
+        }));
         for problem in &problems {
             if args.json {
                 let views: Vec<_> = problem.diagnostics.iter().map(view).collect();
@@ -50,10 +58,44 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         }
     }
+    if args.conflicts {
+        show_conflicts(&mut out, touching, args.json)?;
+    }
     if !args.json {
         writeln!(out, "{good} good, {bad} with errors")?;
     }
     Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// One line for each two jobs whose runs can exclude one another.
+fn show_conflicts(
+    out: &mut impl Write,
+    touching: Vec<(String, Footprint, Overlap)>,
+    json: bool,
+) -> anyhow::Result<()> {
+    let jobs = touching.len();
+    let (conflicts, cut) = exclusions(touching);
+    for row in &conflicts {
+        if json {
+            let view = json!({
+                "job": row.job, "other": row.other, "touches": row.touches,
+                "other_touches": row.other_touches, "by_params": row.by_params,
+            });
+            writeln!(out, "{}", json!({ "conflict": view }))?;
+            continue;
+        }
+        let some = if row.by_params { ", for some values of their parameters" } else { "" };
+        let two = match row.job == row.other {
+            true => format!("runs of {} exclude one another", row.job),
+            false => format!("{} and {} exclude one another", row.job, row.other),
+        };
+        writeln!(out, "{two}: {}, and {}{some}", row.touches, row.other_touches)?;
+    }
+    if !json {
+        let more = if cut { ", and there may be more" } else { "" };
+        writeln!(out, "{} conflicts among {jobs} jobs with a footprint{more}", conflicts.len())?;
+    }
+    Ok(())
 }
 
 fn view(problem: &Diagnostic) -> serde_json::Value {

@@ -3,9 +3,14 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use cadran_spec::{Change, Diagnostic, FILE_BYTES_MAX, Folder, ReadOptions, Scan, Severity, read_job};
+use cadran_core::Job;
+use cadran_spec::{
+    Change, Diagnostic, FILE_BYTES_MAX, Folder, RESOURCES_FILE, ReadOptions, Resources, Scan, Severity,
+    read_job,
+};
 
 /// What is wrong with one file, and its text to point at.
 pub struct FileProblems {
@@ -40,6 +45,21 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(text)
 }
 
+/// The options for one job file by itself: what jobs share stands in the resources file beside it, if there is one.
+pub fn beside(path: &Path, options: &ReadOptions) -> anyhow::Result<ReadOptions> {
+    let file = path.with_file_name(RESOURCES_FILE);
+    if !file.is_file() {
+        return Ok(options.clone());
+    }
+    let text = read(&file)?;
+    let resources = Resources::read(&text).map_err(|problems| {
+        let (name, text) = (file.display().to_string(), String::from_utf8_lossy(&text));
+        let shown: Vec<String> = problems.iter().map(|problem| problem.render(&name, &text, false)).collect();
+        anyhow::anyhow!("the resources file has errors\n{}", shown.join("\n"))
+    })?;
+    Ok(ReadOptions { resources: Arc::new(resources), ..options.clone() })
+}
+
 /// Reads all job files below a folder, as the server does when it starts.
 pub fn read_folder(root: &Path, options: ReadOptions) -> anyhow::Result<(Scan, Vec<FileProblems>)> {
     if !root.is_dir() {
@@ -60,24 +80,25 @@ pub fn read_folder(root: &Path, options: ReadOptions) -> anyhow::Result<(Scan, V
     Ok((scan, problems))
 }
 
-/// One file or folder, checked: (file, job name) of what is good, and what is wrong.
-pub fn check(
-    path: &Path,
-    options: &ReadOptions,
-) -> anyhow::Result<(Vec<(PathBuf, String)>, Vec<FileProblems>)> {
+/// One file or folder, checked: the jobs that are good with their files, and what is wrong.
+pub fn check(path: &Path, options: &ReadOptions) -> anyhow::Result<(Vec<(PathBuf, Job)>, Vec<FileProblems>)> {
     if path.is_dir() {
         let (scan, problems) = read_folder(path, options.clone())?;
         let good = scan.changes.into_iter().filter_map(|change| match change {
-            Change::Put { job, source, .. } => Some((path.join(&*source), job.name.to_string())),
+            Change::Put { job, source, .. } => Some((path.join(&*source), job)),
             Change::Remove { .. } => None,
         });
         return Ok((good.collect(), problems));
     }
     let text = read(path)?;
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("job");
-    let (good, diagnostics) = match read_job(&text, stem, options) {
-        Ok(parsed) => (vec![(path.to_owned(), parsed.job.name.to_string())], parsed.warnings),
-        Err(diagnostics) => (Vec::new(), diagnostics),
+    let (good, diagnostics) = if path.file_name().is_some_and(|name| name == RESOURCES_FILE) {
+        (Vec::new(), Resources::read(&text).err().unwrap_or_default())
+    } else {
+        match read_job(&text, stem, &beside(path, options)?) {
+            Ok(parsed) => (vec![(path.to_owned(), parsed.job)], parsed.warnings),
+            Err(diagnostics) => (Vec::new(), diagnostics),
+        }
     };
     let text = String::from_utf8_lossy(&text).into_owned();
     let wrong = (!diagnostics.is_empty()).then(|| FileProblems { file: path.to_owned(), diagnostics, text });

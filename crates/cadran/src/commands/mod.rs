@@ -16,3 +16,4 @@ pub mod serve;
 pub mod stop;
 pub mod time;
 pub mod trigger;
+pub mod why;

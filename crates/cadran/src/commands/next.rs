@@ -107,7 +107,8 @@ fn parse(text: &str, zone: &Zone, dialect: &str) -> anyhow::Result<Schedule> {
 fn of_file(path: &str, zone: &Zone) -> anyhow::Result<Vec<Schedule>> {
     let text = super::files::read(path.as_ref())?;
     let stem = Path::new(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or("job");
-    let options = ReadOptions { default_zone: zone.clone() };
+    let options = ReadOptions { default_zone: zone.clone(), ..ReadOptions::default() };
+    let options = super::files::beside(path.as_ref(), &options)?;
     let parsed = read_job(&text, stem, &options).map_err(|problems| {
         let text = String::from_utf8_lossy(&text);
         let rendered: Vec<String> =

@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The jobs in name order, so that the order (due, job) is that of names, and how many files were bad.
 fn read(args: &Args, zone: &Zone) -> anyhow::Result<(Vec<Job>, usize)> {
-    let options = ReadOptions { default_zone: zone.clone() };
+    let options = ReadOptions { default_zone: zone.clone(), ..ReadOptions::default() };
     let (scan, problems) = files::read_folder(&args.jobs, options)?;
     for problem in &problems {
         eprintln!("{}", problem.render(false));

@@ -75,7 +75,8 @@ fn read(args: &Args) -> anyhow::Result<(Job, Arc<str>)> {
     let zone = Zone::get(&args.timezone).map_err(|error| anyhow::anyhow!("--timezone: {error}"))?;
     let text = super::files::read(&args.file)?;
     let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("job");
-    let options = ReadOptions { default_zone: zone };
+    let options = ReadOptions { default_zone: zone, ..ReadOptions::default() };
+    let options = super::files::beside(&args.file, &options)?;
     let parsed = read_job(&text, stem, &options).map_err(|problems| {
         let text = String::from_utf8_lossy(&text);
         let file = args.file.display().to_string();

@@ -122,7 +122,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let options = Options { limits, lookahead_ms: defaults::LOOKAHEAD_MS, ..Options::default() };
     let mut engine = Engine::new(options);
     let files = revive::restore(&store, &mut engine, found, clock.now()).await?;
-    let mut folder = Folder::new(&jobs, ReadOptions { default_zone: zone });
+    let mut folder = Folder::new(&jobs, ReadOptions { default_zone: zone, ..ReadOptions::default() });
     folder.known(files);
     // The files are read before the first tick: what was edited or deleted while the server was away counts.
     let problems = Problems::default();

@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use cadran_core::{Command, JobId, JobName, Millis, Refusal, Reply};
+use cadran_core::{Command, Holding, JobId, JobName, Millis, Refusal, Reply, RunId, Waiting};
 use cadran_engine::Engine;
-use cadran_http::{FileProblem, Health, LiveEvent, Server};
+use cadran_http::{FileProblem, Health, JobConflict, LiveEvent, Server};
 use futures::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::broadcast;
 
 use super::clock::{self, Clock};
+use super::exclusions::exclusions;
 use super::recorder::StoreHealth;
 use super::{Line, Running};
 
@@ -75,6 +76,27 @@ impl Server for Desk {
     fn next_due(&self, job: &JobName) -> Option<Millis> {
         let (job, now) = (job.clone(), clock::wall());
         self.look(move |engine| next_due(engine, engine.catalog().find(&job)?, now)).flatten()
+    }
+
+    fn why(&self, run: RunId) -> (Option<Waiting>, Option<Holding>) {
+        self.look(move |engine| (engine.why(run), engine.holding(run))).unwrap_or_default()
+    }
+
+    fn reasons(&self, runs: Vec<RunId>) -> Vec<Option<String>> {
+        let reason = |engine: &Engine, run| engine.why(run).map(|why| why.sentence);
+        self.look(move |engine| runs.into_iter().map(|run| reason(engine, run)).collect()).unwrap_or_default()
+    }
+
+    fn conflicts(&self) -> (Vec<JobConflict>, bool) {
+        let declared = self.look(|engine| {
+            let jobs = engine.catalog().touching();
+            let jobs = jobs.filter_map(|(name, body, policy)| {
+                Some((name.to_string(), body.footprint.as_written()?, policy.overlap))
+            });
+            jobs.collect::<Vec<_>>()
+        });
+        // Compared here, not in the loop, which has runs to start.
+        exclusions(declared.unwrap_or_default())
     }
 
     fn file_problems(&self) -> Vec<FileProblem> {

@@ -24,6 +24,8 @@ pub struct Metrics {
     stale_reports: Counter,
     running: Gauge,
     waiting: Gauge,
+    /// For their job, a slot, or what they touch.
+    waiting_for: [Gauge; 3],
     jobs: Gauge,
     uncommitted: Gauge,
     /// Runs expected in each of the coming minutes.
@@ -79,6 +81,15 @@ impl Metrics {
             let label = Label::new("minute", minute.to_string());
             recorder.register_gauge(&Key::from_parts("cadran_runs_expected", vec![label]), &meta)
         };
+        recorder.describe_gauge(
+            "cadran_runs_waiting_for".into(),
+            None,
+            "Runs that wait, by what they wait for.".into(),
+        );
+        let waiting_for = |what: &'static str| {
+            let label = Label::new("what", what);
+            recorder.register_gauge(&Key::from_parts("cadran_runs_waiting_for", vec![label]), &meta)
+        };
         let metrics = Metrics {
             ticks: counter("cadran_ticks_total", "Ticks planned."),
             tick_lag: histogram("cadran_tick_lag_seconds", "How late a tick was planned."),
@@ -97,6 +108,7 @@ impl Metrics {
             stale_reports: counter("cadran_stale_reports_total", "Reports of attempts that were over."),
             running: gauge("cadran_runs_running", "Runs that hold a slot."),
             waiting: gauge("cadran_runs_waiting", "Runs that wait for their turn."),
+            waiting_for: ["job", "slot", "footprint"].map(waiting_for),
             jobs: gauge("cadran_jobs", "Jobs in force."),
             uncommitted: gauge("cadran_batches_uncommitted", "Batches on their way to the store."),
             expected: (0..MINUTES_AHEAD).map(expected).collect(),
@@ -118,6 +130,9 @@ impl Metrics {
             let (running, waiting) = engine.active_and_waiting();
             self.running.set(running as f64);
             self.waiting.set(waiting as f64);
+            let (slot, footprint) = engine.waiting_for_slot_and_footprint();
+            let counts = [waiting - slot - footprint, slot, footprint];
+            self.waiting_for.iter().zip(counts).for_each(|(gauge, count)| gauge.set(count as f64));
             self.uncommitted.set(engine.uncommitted() as f64);
             self.forecast(engine, now);
         }

@@ -2,6 +2,7 @@
 
 pub mod clock;
 mod desk;
+mod exclusions;
 pub mod inbox;
 mod indexer;
 pub mod metrics;
@@ -22,6 +23,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 pub use desk::{Desk, Problems};
+pub use exclusions::exclusions;
 
 use clock::Clock;
 use inbox::Inbox;

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cadran_core::{
-    Found, Millis, Now, Order, Outcome, Overlap, Report, ReportKind, RunId, RunStatus, Start, StepNo,
+    Access, Footprint, Found, Millis, Now, Order, Outcome, Overlap, Report, ReportKind, RunId, RunStatus,
+    Start, StepNo,
 };
 
 use super::record::Record;
@@ -30,6 +31,7 @@ pub struct Attempt {
     pub deaf: bool,
     pub alive: bool,
     pub ended: Option<(Millis, Outcome)>,
+    pub footprint: Footprint,
 }
 
 type Key = (RunId, StepNo, u32);
@@ -38,6 +40,8 @@ type Key = (RunId, StepNo, u32);
 #[derive(Default)]
 pub struct Hands {
     pub manners: BTreeMap<String, Manner>,
+    /// Pools whose capacity is not what their runs were promised under.
+    pub pools: BTreeMap<String, u32>,
     /// What is kept until a run is closed.
     pub journal: BTreeMap<Key, Attempt>,
     /// Every attempt ever started: none may start twice.
@@ -91,6 +95,9 @@ impl Hands {
             assert!(!other, "runs {run} and {} of {job} at once under {overlap:?}", start.run);
         }
         live.insert(key);
+        let body = &start.context.body;
+        let footprint = body.footprint.resolve(&body.params, &start.context.params).unwrap_or_default();
+        self.excludes_nobody(start.run, &job, &footprint);
         let manner =
             self.manners.entry(job.clone()).or_insert(Manner { takes_ms: Some(0), ..Manner::default() });
         let exit = if manner.exits.is_empty() { 0 } else { manner.exits.remove(0) };
@@ -104,11 +111,38 @@ impl Hands {
             deaf: manner.deaf,
             alive: true,
             ended: None,
+            footprint,
         };
         self.ends.extend(ends_at.map(|at| (at, key)));
         self.journal.insert(key, attempt);
         self.starts.push((start.context.due, job, now.wall, key));
         self.report(key, now.wall, ReportKind::Started);
+    }
+
+    /// What live runs touch never conflicts.
+    fn excludes_nobody(&self, run: RunId, job: &str, footprint: &Footprint) {
+        let mut taken: BTreeMap<&str, (u32, BTreeSet<RunId>)> = BTreeMap::new();
+        for (&(other, ..), on) in self.journal.iter().filter(|((other, ..), on)| on.alive && *other != run) {
+            for (theirs, how) in &on.footprint.keys {
+                let together = |(ours, access): &(cadran_core::Key, Access)| {
+                    !ours.touches(theirs) || *access == Access::Read && *how == Access::Read
+                };
+                assert!(
+                    footprint.keys.iter().all(together),
+                    "run {run} of {job} beside run {other} of {}: {theirs}",
+                    on.job
+                );
+            }
+            for share in &on.footprint.pools {
+                let (units, runs) = taken.entry(&share.pool).or_default();
+                *units += if runs.insert(other) { share.units } else { 0 };
+            }
+        }
+        for share in &footprint.pools {
+            let units = taken.get(share.pool.as_str()).map_or(0, |(units, _)| *units) + share.units;
+            let capacity = self.pools.get(&share.pool).copied().unwrap_or(share.capacity);
+            assert!(units <= capacity, "run {run} of {job} takes {units} of {share:?}");
+        }
     }
 
     fn report(&mut self, (run, step, attempt): Key, at: Millis, kind: ReportKind) {

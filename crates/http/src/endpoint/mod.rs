@@ -5,6 +5,7 @@ mod log;
 mod run;
 mod service;
 mod upcoming;
+mod why;
 
 use std::any::Any;
 
@@ -54,6 +55,8 @@ fn endpoints() -> OpenApiRouter<ApiState> {
         .routes(routes!(run::show))
         .routes(routes!(run::stop))
         .routes(routes!(run::retry))
+        .routes(routes!(why::why))
+        .routes(routes!(why::conflicts))
         .routes(routes!(log::list))
         .routes(routes!(log::read))
         .routes(routes!(history::history))

@@ -64,7 +64,22 @@ pub(super) async fn list(
     };
     let found = state.store.runs(&query).await.map_err(ApiError::store)?;
     let next = found.last().filter(|_| found.len() >= limit).map(|run| run.record.promise.run.to_string());
-    let runs = found.iter().map(|run| RunItem::new(run.job_name.as_str(), &run.record)).collect();
+    let items = found.iter().map(|run| RunItem::new(run.job_name.as_str(), &run.record));
+    // What is in the way of those that wait changes faster than their rows.
+    let is_waiting = |run: &&RunView| run.record.state.status == RunStatus::Waiting;
+    let waiting: Vec<RunId> = found.iter().filter(is_waiting).map(|run| run.record.promise.run).collect();
+    let mut reasons = match waiting.is_empty() {
+        true => Vec::new(),
+        false => state.server.reasons(waiting),
+    }
+    .into_iter();
+    let runs = items
+        .zip(&found)
+        .map(|(item, run)| match is_waiting(&run) {
+            true => item.waiting_for(reasons.next().flatten()),
+            false => item,
+        })
+        .collect();
     Ok(Json(RunPage { runs, next }))
 }
 

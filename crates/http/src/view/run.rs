@@ -130,6 +130,20 @@ impl RunItem {
     }
 }
 
+impl RunItem {
+    /// The same, told by the loop what it waits for at this moment.
+    pub(crate) fn waiting_for(mut self, reason: Option<String>) -> RunItem {
+        if let Some(reason) = reason.filter(|_| self.status == RunStatus::Waiting.word()) {
+            self.explanation = reason;
+        }
+        self
+    }
+
+    pub(crate) fn into_explanation(self) -> String {
+        self.explanation
+    }
+}
+
 impl RunDetail {
     pub(crate) fn new(job: &str, record: &RunRecord) -> RunDetail {
         let steps = record.state.steps.iter().flatten().map(StepItem::new).collect();

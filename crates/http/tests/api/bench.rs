@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cadran_core::{
-    Batch, Body, Command, History, JobId, JobName, JobPut, JobRemoved, JobState, Millis, Param, Policy,
-    Promise, Refusal, Reply, RunId, RunStatus, RunUpdate, Skip, SkipReason, Step, StepNo, StepRecord,
-    StepStatus, Trigger, Work, Zone,
+    Batch, Body, Command, History, Holding, JobId, JobName, JobPut, JobRemoved, JobState, Millis, Param,
+    Policy, Promise, Refusal, Reply, RunId, RunStatus, RunUpdate, Skip, SkipReason, Step, StepNo, StepRecord,
+    StepStatus, Trigger, Waiting, Work, Zone,
 };
 use cadran_exec::LogDir;
-use cadran_http::{ApiState, FileProblem, Health, Limits, LiveEvent, Server, Token, router, serve};
+use cadran_http::{
+    ApiState, FileProblem, Health, JobConflict, Limits, LiveEvent, Server, Token, router, serve,
+};
 use cadran_spec::{ScheduleText, encode};
 use cadran_store::Store;
 use futures::future::BoxFuture;
@@ -22,6 +24,9 @@ use crate::wire::Wire;
 
 /// 2026-11-15T22:00:00Z.
 pub(crate) const NOW: Millis = 1_794_780_000_000;
+
+/// A run that waits, once a test has made it.
+pub(crate) const WAITING: u64 = 50;
 
 type Answering = dyn Fn(&Command) -> Result<Reply, Refusal> + Send + Sync;
 
@@ -68,6 +73,40 @@ impl Server for Scripted {
     fn next_due(&self, job: &JobName) -> Option<Millis> {
         assert_ne!(job.as_str(), "panics", "asked for a panic");
         (job.as_str() == "nightly").then_some(NOW + 60_000)
+    }
+
+    fn why(&self, run: RunId) -> (Option<Waiting>, Option<Holding>) {
+        // The run that waits in the records.
+        let waiting = (run == RunId::from_raw(WAITING)).then(|| Waiting {
+            sentence: "waiting for write of table:orders held by run 0000000000009 of job etl".into(),
+            kind: "key",
+            key: Some("table:orders".into()),
+            wanted: Some("write".into()),
+            holder: Some(RunId::from_raw(9)),
+            holder_job: Some("etl".into()),
+            held_since: Some(NOW - 1_000),
+            in_line: false,
+            since: Some(NOW),
+            before: 2,
+            ticket: true,
+            tries: 4,
+        });
+        (waiting, None)
+    }
+
+    fn reasons(&self, runs: Vec<RunId>) -> Vec<Option<String>> {
+        runs.into_iter().map(|run| self.why(run).0.map(|why| why.sentence)).collect()
+    }
+
+    fn conflicts(&self) -> (Vec<JobConflict>, bool) {
+        let row = JobConflict {
+            job: "etl".into(),
+            other: "report".into(),
+            touches: "write of table:orders".into(),
+            other_touches: "read of table:orders".into(),
+            by_params: false,
+        };
+        (vec![row], false)
     }
 
     fn file_problems(&self) -> Vec<FileProblem> {

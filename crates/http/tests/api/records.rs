@@ -1,4 +1,4 @@
-use crate::bench::{Bench, run, step, update};
+use crate::bench::{Bench, WAITING, run, step, update};
 use cadran_core::{RunStatus, StepStatus};
 use serde_json::{Value, json};
 
@@ -222,4 +222,43 @@ async fn the_last_run_of_a_job_is_one_that_began() {
     assert_eq!(listed["jobs"][0]["last_run"]["id"], run(40).to_string(), "run 50 is still to come");
     let shown = wire.get("/api/v1/jobs/nightly").await.json();
     assert_eq!(shown["last_run"]["id"], run(40).to_string());
+}
+
+#[tokio::test]
+async fn who_waits_says_for_what() {
+    let bench = Bench::new().await;
+    let mut wire = bench.wire();
+    bench.promise(WAITING).await;
+    let waiting = update(WAITING, RunStatus::Waiting, Vec::new());
+    bench
+        .change(cadran_core::RunUpdate { started_at: None, message: Some("as it was".into()), ..waiting })
+        .await;
+    let sentence = "waiting for write of table:orders held by run 0000000000009 of job etl";
+    let why = wire.get(&format!("/api/v1/runs/{}/why", run(WAITING))).await.json();
+    assert_eq!(
+        why,
+        json!({
+            "run": "000000000001j", "job": "nightly", "status": "waiting", "explanation": sentence,
+            "since": "2026-11-15T22:00:00.000Z", "since_ms": 1_794_780_000_000_i64,
+            "waits_for": {
+                "kind": "key", "key": "table:orders", "wanted": "write", "run": "0000000000009", "job": "etl",
+                "since": "2026-11-15T21:59:59.000Z", "since_ms": 1_794_779_999_000_i64,
+                "in_line": false, "before": 2, "ticket": true, "tries": 4,
+            },
+        })
+    );
+    // The list says the same, not what was recorded when the wait began.
+    let listed = wire.get("/api/v1/runs?status=waiting").await.json();
+    assert_eq!(listed["runs"][0]["explanation"], sentence);
+    let over = wire.get("/api/v1/runs/000000000000m/why").await.json();
+    assert_eq!(over["explanation"], "step build exited with code 2");
+    assert_eq!(wire.get("/api/v1/runs/0000000000zzz/why").await.status, 404);
+    let conflicts = wire.get("/api/v1/conflicts").await.json();
+    assert_eq!(
+        conflicts,
+        json!({"cut": false, "conflicts": [{
+            "job": "etl", "other": "report", "touches": "write of table:orders",
+            "other_touches": "read of table:orders", "by_params": false,
+        }]})
+    );
 }

@@ -17,6 +17,8 @@ const ENDPOINTS: &[(&str, &str, &str, u16, u16)] = &[
     ("POST", "/api/v1/runs/{id}/retry", "/api/v1/runs/000000000000a/retry", 200, 401),
     ("GET", "/api/v1/runs/{id}/logs", "/api/v1/runs/000000000000a/logs", 200, 401),
     ("GET", "/api/v1/runs/{id}/logs/{step}", "/api/v1/runs/000000000000a/logs/build?follow=true", 200, 401),
+    ("GET", "/api/v1/runs/{id}/why", "/api/v1/runs/000000000000a/why", 200, 401),
+    ("GET", "/api/v1/conflicts", "/api/v1/conflicts", 200, 401),
     ("GET", "/api/v1/history", "/api/v1/history?job=nightly", 200, 401),
     ("GET", "/api/v1/skips", "/api/v1/skips", 200, 401),
     ("GET", "/api/v1/upcoming", "/api/v1/upcoming", 200, 401),

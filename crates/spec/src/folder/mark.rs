@@ -42,6 +42,8 @@ pub(super) struct Mark {
     pub(super) stat: Stat,
     /// Of the bytes, and of everything else that decides how they are read.
     pub(super) hash: u128,
+    /// Of the resources file it was judged by, when it may be judged otherwise by another.
+    pub(super) resources: Option<u64>,
 }
 
 /// Rises when files read by an older program must be read again.
@@ -61,7 +63,18 @@ pub(super) fn hash(bytes: &[u8], default_zone: &str) -> u128 {
     u128::from_be_bytes(half)
 }
 
+/// A hash of the bytes of the resources file.
+pub(super) fn hash_resources(bytes: &[u8]) -> u64 {
+    // Half of the half is enough to tell one edit from the next.
+    hash(bytes, "resources") as u64
+}
+
 impl Mark {
+    /// Whether another resources file may say something else about it.
+    pub(super) fn is_judged_by(&self, resources: Option<u64>) -> bool {
+        self.resources.is_none() || resources.is_none() || self.resources == resources
+    }
+
     /// As text for the store. The zone is part of it for the same reason as in [`hash`].
     pub(super) fn text(&self, default_zone: &str) -> String {
         format!("{READER};{default_zone};{self}")
@@ -81,7 +94,8 @@ impl Mark {
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Stat { size, modified_ns, changed_ns, inode } = self.stat;
-        write!(f, "{size};{modified_ns};{changed_ns};{inode};{:032x}", self.hash)
+        write!(f, "{size};{modified_ns};{changed_ns};{inode};{:032x}", self.hash)?;
+        self.resources.map_or(Ok(()), |resources| write!(f, ";{resources:016x}"))
     }
 }
 
@@ -99,6 +113,7 @@ impl FromStr for Mark {
                 inode: next()?.parse().map_err(drop)?,
             },
             hash: u128::from_str_radix(next()?, 16).map_err(drop)?,
+            resources: next().ok().map(|hash| u64::from_str_radix(hash, 16)).transpose().map_err(drop)?,
         };
         if next().is_ok() { Err(()) } else { Ok(mark) }
     }
@@ -111,11 +126,20 @@ mod tests {
     #[test]
     fn a_mark_survives_its_text() {
         let stat = Stat { size: 12, modified_ns: -5, changed_ns: i64::MAX, inode: u64::MAX };
-        let mark = Mark { stat, hash: hash(b"run: date", "UTC") };
+        let mark = Mark { stat, hash: hash(b"run: date", "UTC"), resources: None };
         assert_eq!(Mark::from_text(&mark.text("UTC"), "UTC"), Some(mark));
+        let shared = Mark { resources: Some(hash_resources(b"resources: {gpu: 4}")), ..mark };
+        assert_eq!(Mark::from_text(&shared.text("UTC"), "UTC"), Some(shared));
         assert_eq!(Mark::from_text(&mark.text("UTC"), "Europe/Paris"), None);
-        for text in ["", "1;UTC;", "1;UTC;1;2;3;4", "1;UTC;1;2;3;4;0;0", "0;UTC;1;2;3;4;0", "1;UTC;a;2;3;4;0"]
-        {
+        for text in [
+            "",
+            "1;UTC;",
+            "1;UTC;1;2;3;4",
+            "1;UTC;1;2;3;4;0;0;0",
+            "1;UTC;1;2;3;4;0;x",
+            "0;UTC;1;2;3;4;0",
+            "1;UTC;a;2;3;4;0",
+        ] {
             assert_eq!(Mark::from_text(text, "UTC"), None, "{text}");
         }
     }

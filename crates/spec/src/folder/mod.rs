@@ -1,6 +1,7 @@
 //! A directory tree of job files, and what changed in it since the last look.
 
 mod mark;
+mod shared;
 mod walk;
 mod watch;
 
@@ -16,6 +17,7 @@ use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::read::{Parsed, ReadOptions, Reader};
 use crate::tree::FILE_BYTES_MAX;
 use mark::{Mark, Stat};
+use shared::Shared;
 use walk::Found;
 
 pub use walk::FILES_MAX;
@@ -91,6 +93,7 @@ pub struct Folder {
     owners: BTreeMap<JobName, Arc<str>>,
     directories: BTreeSet<Arc<str>>,
     diagnostics: Arc<[FileDiagnostics]>,
+    shared: Shared,
 }
 
 /// What is known about one file.
@@ -123,6 +126,7 @@ impl Folder {
             owners: BTreeMap::new(),
             directories: BTreeSet::new(),
             diagnostics: Arc::new([]),
+            shared: Shared::default(),
         }
     }
 
@@ -149,8 +153,10 @@ impl Folder {
 
     /// Looks at the tree and reads what changed. `now` is the wall clock: it tells fresh files from settled ones.
     pub fn scan(&mut self, now: Millis) -> Scan {
-        let found = walk::walk(&self.root);
+        let mut found = walk::walk(&self.root);
         let mut look = Look::default();
+        // Before the jobs: they are judged by it.
+        look.unsettled += usize::from(self.shared.look(&self.root, &mut found, &mut self.reader, now));
         for (source, stat) in &found.files {
             self.look_at(source, *stat, now, &mut look);
         }
@@ -191,7 +197,7 @@ impl Folder {
         let known = state.and_then(|state| state.mark);
         if let Some(state) = state
             && state.steady
-            && known.is_some_and(|mark| mark.stat == stat)
+            && known.is_some_and(|mark| mark.stat == stat && mark.is_judged_by(self.shared.hash()))
         {
             return;
         }
@@ -214,8 +220,10 @@ impl Folder {
                 return;
             }
         };
-        let mark = Mark { stat, hash: mark::hash(&bytes, self.zone()) };
-        if known.is_some_and(|known| known.hash == mark.hash) {
+        let mut mark = Mark { stat, hash: mark::hash(&bytes, self.zone()), resources: self.shared.hash() };
+        let same = |known: &Mark| known.hash == mark.hash && known.is_judged_by(self.shared.hash());
+        if let Some(known) = known.filter(same) {
+            mark.resources = known.resources;
             if let Some(state) = self.files.get_mut(source) {
                 (state.mark, state.steady) = (Some(mark), steady);
             }
@@ -223,6 +231,9 @@ impl Folder {
         }
         match self.reader.read(&bytes, stem(source)) {
             Ok(parsed) => {
+                if parsed.job.body.footprint.is_empty() {
+                    mark.resources = None;
+                }
                 let name = parsed.job.name.clone();
                 let state = self.files.entry(source.clone()).or_default();
                 (state.mark, state.steady) = (Some(mark), steady);
@@ -295,8 +306,12 @@ impl Folder {
         let fresh = read_file(&path).and_then(|bytes| Ok((Stat::of(&path.metadata()?), bytes)));
         let parsed = match fresh {
             Ok((stat, bytes)) => {
-                let mark = Mark { stat, hash: mark::hash(&bytes, self.zone()) };
-                self.reader.read(&bytes, stem(source)).ok().map(|parsed| (parsed, mark))
+                let parsed = self.reader.read(&bytes, stem(source)).ok();
+                parsed.map(|parsed| {
+                    let shares = !parsed.job.body.footprint.is_empty();
+                    let resources = self.shared.hash().filter(|_| shares);
+                    (parsed, Mark { stat, hash: mark::hash(&bytes, self.zone()), resources })
+                })
             }
             Err(_) => None,
         };
@@ -319,6 +334,9 @@ impl Folder {
         let mut list: BTreeMap<Arc<str>, Vec<Diagnostic>> = BTreeMap::new();
         for (source, problem) in &found.problems {
             list.entry(source.clone()).or_default().push(problem.clone());
+        }
+        if let Some((source, problems)) = self.shared.problems() {
+            list.entry(source).or_default().extend(problems);
         }
         for (source, state) in self.files.iter().filter(|(_, state)| !state.found.is_empty()) {
             list.entry(source.clone()).or_default().extend(state.found.iter().cloned());

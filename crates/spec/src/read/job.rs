@@ -1,15 +1,14 @@
 //! The top of a job file.
 
-use cadran_core::{
-    Body, FootprintSpec, Handler, Handlers, History, JobName, Misfire, Overlap, Policy, Retry, Step,
-};
+use cadran_core::{Body, Handler, Handlers, History, JobName, Misfire, Overlap, Policy, Retry, Step};
 use cadran_cron::Dialect;
 
 use super::fields::{Field, Fields, Shape, key, keys};
 use super::findings::Findings;
 use super::flow::{self, Order};
-use super::lists::{env, labels, params, texts};
-use super::scalar::{duration, flag, line, text, whole, word, zone};
+use super::footprint;
+use super::lists::{env, labels, params};
+use super::scalar::{duration, flag, text, whole, word, zone};
 use super::schedule::{DIALECTS, DSTS, Manner, Schedules, TIMEZONE};
 use super::step::{self, DIR, Draft, PRECONDITIONS, RETRY, RUN, RetryWord, TIMEOUT};
 use super::{MAX_ACTIVE_STEPS_DEFAULT, ReadOptions};
@@ -18,8 +17,6 @@ use crate::tree::{Kind, Node, Span};
 
 /// Longest description.
 const DESCRIPTION_BYTES_MAX: usize = 16 << 10;
-/// Longest footprint key.
-const FOOTPRINT_KEY_BYTES_MAX: usize = 256;
 /// The name of the only step of a job that is written without `steps`.
 const ONLY_STEP: &str = "main";
 /// Steps of one run at once, at most.
@@ -168,7 +165,7 @@ pub(crate) fn read(
     }
     body.dir = step::path(&fields, "dir", findings);
     if let Some(field) = fields.get("footprint") {
-        body.footprint = footprint(field, findings);
+        body.footprint = footprint::read(field, &body.params, &options.resources, findings);
     }
     body.history = history(&fields, findings);
     let mut policy = policy(&fields, findings);
@@ -298,30 +295,6 @@ fn policy(fields: &Fields<'_>, findings: &mut Findings) -> Policy {
         policy.priority = whole("priority", -1_000_000, 1_000_000, field.value, findings).unwrap_or(0) as i32;
     }
     policy
-}
-
-const FOOTPRINT: Shape = Shape {
-    what: "a footprint",
-    keys: &[keys("reads", &["read"]), keys("writes", &["write"]), keys("claims", &["claim"])],
-    unsupported: &[],
-};
-
-fn footprint(field: Field<'_>, findings: &mut Findings) -> FootprintSpec {
-    let mut footprint = FootprintSpec::default();
-    let Some(fields) = Fields::read(field.value, &FOOTPRINT, findings) else { return footprint };
-    let parts = [
-        ("reads", &mut footprint.reads),
-        ("writes", &mut footprint.writes),
-        ("claims", &mut footprint.claims),
-    ];
-    for (name, list) in parts {
-        let Some(field) = fields.get(name) else { continue };
-        for item in super::scalar::one_or_many(field.value) {
-            line(field.spelled, FOOTPRINT_KEY_BYTES_MAX, item, findings);
-        }
-        *list = texts(field, findings);
-    }
-    footprint
 }
 
 const HISTORY: Shape =

@@ -3,8 +3,10 @@
 mod fields;
 mod findings;
 mod flow;
+mod footprint;
 mod job;
 mod lists;
+mod resources;
 mod scalar;
 mod schedule;
 mod settings;
@@ -18,6 +20,7 @@ use crate::diagnostic::Diagnostic;
 use crate::stored::{Memo, ScheduleText, encode_parts};
 use crate::tree::{self, Tree};
 use findings::Findings;
+pub use resources::{RESOURCES_FILE, Resources};
 
 pub use fields::{Key, Shape, key};
 pub use settings::{Section, read_settings};
@@ -30,11 +33,13 @@ pub const MAX_ACTIVE_STEPS_DEFAULT: u16 = 64;
 pub struct ReadOptions {
     /// The zone of schedules that name none.
     pub default_zone: Zone,
+    /// What jobs share, from the resources file of their folder.
+    pub resources: Arc<Resources>,
 }
 
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
-        ReadOptions { default_zone: Zone::utc() }
+        ReadOptions { default_zone: Zone::utc(), resources: Arc::default() }
     }
 }
 
@@ -67,6 +72,11 @@ impl Reader {
     /// The options.
     pub fn options(&self) -> &ReadOptions {
         &self.options
+    }
+
+    /// From here on jobs share this.
+    pub(crate) fn set_resources(&mut self, resources: Arc<Resources>) {
+        self.options.resources = resources;
     }
 
     /// Reads one file. `file_stem` is its name without directory and ending: the job's name, unless the file gives one.

@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 
 use cadran_core::{
-    Body, ContinueOn, Dst, FootprintSpec, Handler, Handlers, History, Misfire, Overlap, Param, Policy,
-    Precondition, Retry, ScheduleAction, Step, StepNo, Work, Zone,
+    Body, ContinueOn, Dst, FootprintSpec, Handler, Handlers, History, Misfire, OnConflict, Overlap, Param,
+    Policy, PoolShare, Precondition, Retry, ScheduleAction, Step, StepNo, Work, Zone,
 };
 use cadran_cron::Dialect;
 use serde::{Deserialize, Serialize};
@@ -185,6 +185,13 @@ pub(super) struct BodyShape<'a> {
     writes: Vec<Text<'a>>,
     #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
     claims: Vec<Text<'a>>,
+    /// Name, units, capacity.
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    pools: Vec<(Text<'a>, u32, u32)>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    ordered: bool,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    on_conflict: Option<Text<'a>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     history_days: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -293,7 +300,7 @@ impl<'a> From<&'a Body> for BodyShape<'a> {
             max_active_steps,
             dir,
             shell,
-            footprint: FootprintSpec { reads, writes, claims },
+            footprint: FootprintSpec { reads, writes, claims, pools, ordered, on_conflict },
             history,
         } = body;
         let (history_days, history_count) = match history {
@@ -316,6 +323,9 @@ impl<'a> From<&'a Body> for BodyShape<'a> {
             reads: texts(reads),
             writes: texts(writes),
             claims: texts(claims),
+            pools: pools.iter().map(|share| (Text::from(&share.pool), share.units, share.capacity)).collect(),
+            ordered: *ordered,
+            on_conflict: (*on_conflict != OnConflict::default()).then(|| on_conflict.word().into()),
             history_days,
             history_count,
         }
@@ -353,6 +363,13 @@ impl BodyShape<'_> {
                 reads: owned(self.reads),
                 writes: owned(self.writes),
                 claims: owned(self.claims),
+                pools: self
+                    .pools
+                    .into_iter()
+                    .map(|(pool, units, capacity)| PoolShare { pool: pool.into_owned(), units, capacity })
+                    .collect(),
+                ordered: self.ordered,
+                on_conflict: known("on_conflict", self.on_conflict.as_deref(), OnConflict::from_word)?,
             },
             history: match (self.history_days, self.history_count) {
                 (Some(days), _) => History::Days(days),

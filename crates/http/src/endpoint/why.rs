@@ -1,0 +1,162 @@
+use axum::Json;
+use axum::extract::State;
+use cadran_core::{Millis, RunStatus};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::run::find;
+use crate::error::{ApiError, ErrorBody};
+use crate::request::{Fields, NoFields, RunAt};
+use crate::view::RunItem;
+use crate::{ApiState, instant};
+
+/// Why a run stands where it stands.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Why {
+    /// Its id.
+    run: String,
+    /// Its job.
+    job: String,
+    /// Where it stands.
+    status: &'static str,
+    /// In one sentence.
+    explanation: String,
+    /// What it waits for, while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<WaitsFor>,
+    /// What it holds, while it runs: keys as in `write of table:orders`, pools as in `2 of pool gpu`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    holds: Vec<String>,
+    /// Since when it waits, or holds this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since_ms: Option<Millis>,
+}
+
+/// What a run waits for.
+#[derive(Serialize, ToSchema)]
+pub(super) struct WaitsFor {
+    /// `job` (another run of its job), `slot`, `key` or `pool`.
+    kind: &'static str,
+    /// The key or pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    /// `read`, `write` or `claim` of a key; units of a pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wanted: Option<String>,
+    /// One of the runs in the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
+    /// The job of that run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<String>,
+    /// Since when that run holds it, or waits for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since_ms: Option<Millis>,
+    /// That run waits itself, and goes first.
+    in_line: bool,
+    /// How many that wait for the same thing are before it.
+    before: usize,
+    /// Nothing that conflicts passes it any more.
+    ticket: bool,
+    /// How often it was tried in vain.
+    tries: u32,
+}
+
+/// Says why a run waits: what for, held by whom, since when, and its place in line; or what it holds.
+#[utoipa::path(
+    get, path = "/api/v1/runs/{id}/why", tag = "runs", operation_id = "why_run",
+    params(("id" = String, Path, description = "The run's id.")),
+    responses((status = 200, body = Why), (status = "default", body = ErrorBody)),
+)]
+pub(super) async fn why(
+    State(state): State<ApiState>,
+    RunAt(run): RunAt,
+    Fields(NoFields {}): Fields<NoFields>,
+) -> Result<Json<Why>, ApiError> {
+    let found = find(&state, run).await?;
+    let mut why = Why {
+        run: run.to_string(),
+        job: found.job_name.to_string(),
+        status: found.record.state.status.word(),
+        explanation: RunItem::new(found.job_name.as_str(), &found.record).into_explanation(),
+        waits_for: None,
+        holds: Vec::new(),
+        since: None,
+        since_ms: None,
+    };
+    let (waiting, holding) = state.server.why(run);
+    // The loop knows better than the record, which follows it.
+    if let Some(waiting) = waiting {
+        why.status = RunStatus::Waiting.word();
+        why.since_ms = waiting.since;
+        why.explanation = waiting.sentence;
+        why.waits_for = Some(WaitsFor {
+            kind: waiting.kind,
+            key: waiting.key,
+            wanted: waiting.wanted,
+            run: waiting.holder.map(|run| run.to_string()),
+            job: waiting.holder_job,
+            since: waiting.held_since.map(instant::to_text),
+            since_ms: waiting.held_since,
+            in_line: waiting.in_line,
+            before: waiting.before,
+            ticket: waiting.ticket,
+            tries: waiting.tries,
+        });
+    } else if let Some(holding) = holding {
+        why.status = RunStatus::Running.word();
+        why.since_ms = holding.since;
+        why.holds = holding.list;
+    }
+    why.since = why.since_ms.map(instant::to_text);
+    Ok(Json(why))
+}
+
+/// Jobs that can exclude one another.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ConflictPage {
+    /// By the names of the jobs.
+    conflicts: Vec<ConflictItem>,
+    /// There may be more than are listed.
+    cut: bool,
+}
+
+/// Two jobs whose runs can exclude one another; one and the same where its own runs can.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ConflictItem {
+    job: String,
+    other: String,
+    /// What the first touches, as in `write of table:orders` or `2 of pool gpu`.
+    touches: String,
+    /// What the other touches.
+    other_touches: String,
+    /// Only some values of parameters make it so.
+    by_params: bool,
+}
+
+/// Lists which jobs can exclude which, and why, by what they declare.
+#[utoipa::path(
+    get, path = "/api/v1/conflicts", tag = "jobs", operation_id = "list_conflicts",
+    responses((status = 200, body = ConflictPage), (status = "default", body = ErrorBody)),
+)]
+pub(super) async fn conflicts(
+    State(state): State<ApiState>,
+    Fields(NoFields {}): Fields<NoFields>,
+) -> Result<Json<ConflictPage>, ApiError> {
+    let (found, cut) = state.server.conflicts();
+    let conflicts = found
+        .into_iter()
+        .map(|row| ConflictItem {
+            job: row.job,
+            other: row.other,
+            touches: row.touches,
+            other_touches: row.other_touches,
+            by_params: row.by_params,
+        })
+        .collect();
+    Ok(Json(ConflictPage { conflicts, cut }))
+}
