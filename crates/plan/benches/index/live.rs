@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use cadran_cron::{Dialect, Schedule, Zone};
 use cadran_plan::index::{Buffers, Fleet, IndexCell, Window, build};
@@ -54,12 +54,15 @@ pub(crate) fn change(effort: Effort, _quick: bool, table: &mut Table) {
 }
 
 /// Reads while another thread swaps as fast as it can.
+///
+/// Two indexes that are ready take turns, so that the loop is as tight as it gets. What is measured then is how far
+/// the two threads' cores are from one another, and that is measured too: a cache line there and back.
 pub(crate) fn swap(_effort: Effort, quick: bool, table: &mut Table) {
     let reads = if quick { 200_000 } else { 2_000_000 };
     let fleet = fleets::fleet(&fleets::mixed(10_000), &["UTC"]).snapshot();
     let window = Window::new(START, START + HOUR);
-    let index = build(&fleet, window, &mut Buffers::default());
-    let cell = IndexCell::new(index.clone());
+    let ready = [(); 2].map(|()| Arc::new(build(&fleet, window, &mut Buffers::default())));
+    let cell = IndexCell::new(build(&fleet, window, &mut Buffers::default()));
     let read = |n: usize| {
         let start = START + (n % 3_600) as i64 * 1000;
         cell.read().query(start, start + 5_000).slices().map(<[u32]>::len).sum::<usize>()
@@ -68,10 +71,9 @@ pub(crate) fn swap(_effort: Effort, quick: bool, table: &mut Table) {
     let done = AtomicBool::new(false);
     let (busy, swaps) = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            let mut swaps = 0u64;
+            let mut swaps = 0;
             while !done.load(Ordering::Relaxed) {
-                // What is swapped in is ready: the loop is as tight as it gets.
-                drop(black_box(cell.swap(index.clone())));
+                drop(black_box(cell.swap(ready[swaps % 2].clone())));
                 swaps += 1;
             }
             swaps
@@ -86,8 +88,32 @@ pub(crate) fn swap(_effort: Effort, quick: bool, table: &mut Table) {
             table.time(&format!("5 s read, {name}: {label}"), latencies.at(share));
         }
     }
+    table.time("a cache line to the other core and back: p50", round_trip().at(0.5));
     let ratio = busy.at(0.999).0 / quiet.at(0.5).0;
     table.at_most("p99.9 while swapped, as a multiple of the quiet median", ratio, "x", 10.0);
+}
+
+/// How long a cache line takes to another thread's core and back.
+fn round_trip() -> Latencies {
+    const TRIPS: usize = 20_000;
+    let ball = AtomicUsize::new(0);
+    let await_ball = |at: usize| {
+        while ball.load(Ordering::Acquire) != at {
+            std::hint::spin_loop();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for trip in 0..TRIPS {
+                await_ball(trip * 2 + 1);
+                ball.store(trip * 2 + 2, Ordering::Release);
+            }
+        });
+        Latencies::of(TRIPS, |trip| {
+            ball.store(trip * 2 + 1, Ordering::Release);
+            await_ball(trip * 2 + 2);
+        })
+    })
 }
 
 /// Ten thousand jobs for some hours: rebuilt (or rolled on) every 30 s, asked every second.

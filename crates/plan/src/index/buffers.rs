@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Index;
+use super::gather::Gathered;
 use super::segment::{SPAN_SECS, Segment};
 use super::sort::{Desk, FINE_SECS, Packed, Places, settle};
 
@@ -16,6 +17,8 @@ const POOL_LEN_MAX: usize = 64;
 /// Room that one build leaves to the next, so that a rebuild asks the allocator for little but the index itself.
 #[derive(Debug, Default)]
 pub struct Buffers {
+    /// Job numbers by second, from a list that has many at a few.
+    pub(super) gathered: Gathered,
     /// Job numbers by second.
     pub(super) jobs: Places,
     jobs_list: Vec<u32>,
@@ -88,6 +91,31 @@ impl Buffers {
                 trim(&mut jobs);
             }
             segments.push(Arc::new(Segment::new(&counts, jobs, fine)));
+        }
+    }
+
+    /// Cuts what was gathered into so many segments.
+    pub(super) fn cut_gathered(&mut self, count: usize, segments: &mut Vec<Arc<Segment>>) {
+        let mut counts = [0; SPAN_SECS];
+        for number in 0..count {
+            let seconds = number * SPAN_SECS..(number + 1) * SPAN_SECS;
+            for (count, second) in counts.iter_mut().zip(seconds.clone()) {
+                *count = self.gathered.len(second) as u32;
+            }
+            let mut jobs = self.jobs_pool.take(counts.iter().sum::<u32>() as usize);
+            if jobs.is_empty() {
+                segments.push(self.empty.clone());
+                continue;
+            }
+            let mut rest = jobs.as_mut_slice();
+            for block in seconds.flat_map(|second| self.gathered.blocks(second)) {
+                let (mine, later) = rest.split_at_mut(block.len());
+                mine.copy_from_slice(block);
+                rest = later;
+            }
+            settle(&mut counts, &mut jobs);
+            trim(&mut jobs);
+            segments.push(Arc::new(Segment::new(&counts, jobs, Vec::new())));
         }
     }
 

@@ -9,6 +9,11 @@ use super::Index;
 
 /// Holds the current [`Index`]. Reading never waits, not even while it is replaced, and what was read stays valid for
 /// as long as the reader keeps it.
+///
+/// What a read costs while a writer swaps without pause is the way of a few cache lines from its core to the reader's.
+/// Cells of our own, with a pin for each reader and memory given back in batches, were measured beside `arc-swap`: on
+/// cores that share a cache all read within a few times the quiet median, on distant ones all took about as long, so
+/// this is the one without unsafe code.
 pub struct IndexCell(ArcSwap<Index>);
 
 impl IndexCell {
@@ -29,8 +34,8 @@ impl IndexCell {
     }
 
     /// Puts `next` in place and returns what hung there. Readers that hold the old one are not disturbed.
-    pub fn swap(&self, next: Index) -> Arc<Index> {
-        self.0.swap(Arc::new(next))
+    pub fn swap(&self, next: impl Into<Arc<Index>>) -> Arc<Index> {
+        self.0.swap(next.into())
     }
 }
 

@@ -1,12 +1,13 @@
-//! From a list of runs, in any order, to an index: one counting pass by second.
+//! From a list of runs, in any order, to an index: every run to its second, or to some seconds and then sorted.
 //!
-//! The pass is stable, so a list grouped by rising job number, as generating makes it, comes out sorted by
+//! All of this is stable, so a list grouped by rising job number, as generating makes it, comes out sorted by
 //! (due, job). A second that is not sorted after all is sorted on its own, and runs that occur twice are merged.
 
 use std::sync::Arc;
 
 use super::buffers::Filling;
 use super::build::numbers;
+use super::gather::Gathered;
 use super::segment::{SPAN_MS, SPAN_SECS, Segment, fine_run, number_of};
 use super::sort::{FINE_SECS, Packed};
 use super::{Buffers, Index, Run, Window};
@@ -25,11 +26,21 @@ pub(super) fn from_runs(runs: &[Run], window: Window, buffers: &mut Buffers) -> 
     let count = (last - first + 1) as usize;
     let secs = count * SPAN_SECS;
     let mut segments = Vec::with_capacity(count);
-    if secs <= COUNTED_SECS_MAX && secs / SECS_PER_RUN_MAX <= runs.len() {
-        fill(runs, Stretch::new(window, first, secs), buffers);
-        buffers.cut(count, true, &mut segments);
-    } else {
+    if secs > COUNTED_SECS_MAX || secs / SECS_PER_RUN_MAX > runs.len() {
         sort(runs, window, first..=last, buffers, &mut segments);
+    } else {
+        let stretch = Stretch::new(window, first, secs);
+        match Grain::of(runs) {
+            Grain::Minutes if gather(runs, stretch, buffers) => buffers.cut_gathered(count, &mut segments),
+            Grain::Minutes | Grain::Seconds => {
+                fill::<1>(runs, stretch, buffers);
+                buffers.cut(count, true, &mut segments);
+            }
+            Grain::Millis => {
+                fill::<2>(runs, stretch, buffers);
+                buffers.cut(count, true, &mut segments);
+            }
+        }
     }
     Index::new(window, window, first, segments)
 }
@@ -60,22 +71,45 @@ impl Stretch {
     }
 }
 
-/// Fills the buffers for one stretch.
-///
-/// Dues of one job come in order, so neighbours often fall into the same of the wide buckets that runs between seconds
-/// go to, and then one waits for the cursor that the other has just moved. Two halves of a list, read side by side,
-/// do not wait for one another. On whole seconds neighbours rarely meet, and one half is faster than two.
-fn fill(runs: &[Run], stretch: Stretch, buffers: &mut Buffers) {
-    let looked_at = runs.iter().step_by(runs.len() / LOOKED_AT + 1);
-    let fine = looked_at.clone().filter(|run| run.due % 1000 != 0).count();
-    if fine * 2 > looked_at.count() {
-        fill_lanes::<2>(runs, stretch, buffers);
-    } else {
-        fill_lanes::<1>(runs, stretch, buffers);
+/// What most dues of a list look like. All ways lead to the same index; which is the fastest depends on it.
+enum Grain {
+    Minutes,
+    Seconds,
+    Millis,
+}
+
+impl Grain {
+    fn of(runs: &[Run]) -> Grain {
+        let some = runs.iter().step_by(runs.len() / LOOKED_AT + 1);
+        let off = |grain: i64| some.clone().filter(|run| run.due % grain != 0).count();
+        if off(60_000) == 0 && runs.len() <= Gathered::LEN_MAX {
+            Grain::Minutes
+        } else if off(1000) * 2 <= some.clone().count() {
+            Grain::Seconds
+        } else {
+            Grain::Millis
+        }
     }
 }
 
-fn fill_lanes<const LANES: usize>(runs: &[Run], stretch: Stretch, buffers: &mut Buffers) {
+/// Gathers runs on whole seconds; not if there are others.
+fn gather(runs: &[Run], stretch: Stretch, buffers: &mut Buffers) -> bool {
+    // One second more for what lies outside the window.
+    let outside = stretch.secs as u32;
+    let jobs = runs.iter().map(|run| match stretch.place(run) {
+        Some((second, 0)) => Some((second, run.job)),
+        Some(_) => None,
+        None => Some((outside, run.job)),
+    });
+    buffers.gathered.fill(stretch.secs + 1, jobs)
+}
+
+/// Fills the buffers for one stretch.
+///
+/// Dues of one job come in order, so neighbours often fall into the same of the wide buckets that runs between seconds
+/// go to, and then one waits for the cursor that the other has just moved. Two lanes, for the two halves of the list
+/// read side by side, do not wait for one another. On whole seconds neighbours rarely meet, and one lane is faster.
+fn fill<const LANES: usize>(runs: &[Run], stretch: Stretch, buffers: &mut Buffers) {
     buffers.begin(stretch.secs, LANES);
     let mut every = 0;
     let (jobs, fine) = (buffers.jobs.cursors(), buffers.fine.cursors());

@@ -57,6 +57,7 @@ mod chunked;
 mod directory;
 mod expand;
 mod fleet;
+mod gather;
 mod intern;
 mod jobs;
 mod list;
