@@ -54,8 +54,8 @@ const BELOW: &[(&str, &[&str])] = &[
     ("cadran-exec", &["core"]),
     // From the executor's side only the reader of its log files.
     ("cadran-http", &["core", "cron", "engine", "store", "spec", "exec"]),
-    // A guest: its jobs are run by the rest, and it knows nothing of it.
-    ("cadran-fuzz", &[]),
+    // A guest: its passes are run by any scheduler. It runs processes and reads its file as the rest does.
+    ("cadran-fuzz", &["exec", "spec"]),
     // A tool beside the product: it drives what decides, and the store in memory.
     ("cadran-sim", &["core", "cron", "plan", "engine", "store"]),
 ];

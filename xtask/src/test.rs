@@ -25,6 +25,14 @@ const SKIP_FAKETIME: &str = "CADRAN_SKIP_FAKETIME";
 /// Prints the library's path. It installs Debian's package when it is missing.
 const FAKETIME_SCRIPT: &str = "scripts/faketime.sh";
 
+/// The test that takes the example project through the fuzzing pipeline asks for the first, and passes over itself when
+/// the other is set.
+const CLANG: &str = "CADRAN_TEST_CLANG";
+const SKIP_CLANG: &str = "CADRAN_SKIP_CLANG";
+
+/// Prints the directory of clang++. It installs Debian's packages when they are missing.
+const CLANG_SCRIPT: &str = "scripts/clang.sh";
+
 /// `cargo xtask test`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
     let options = parse(arguments)?;
@@ -150,6 +158,7 @@ fn tests(options: &Options) -> Result<Played, String> {
     // Built before the database starts: nothing is left running through minutes of compiling.
     program::run(&mut program("cargo test --locked --workspace --tests --no-run --quiet"))?;
     provide_faketime(&mut command);
+    provide_clang(&mut command);
     let database = provide_database(options, &mut command)?;
     let buckets = provide_buckets(options, &mut command)?;
     let tested = program::run(&mut command);
@@ -196,6 +205,18 @@ fn provide_faketime(command: &mut Command) {
     match program::read(&mut program(FAKETIME_SCRIPT)) {
         Ok(path) => drop(command.env(FAKETIME, path.trim())),
         Err(why) => println!("{why}. Go without tests of clock jumps: {SKIP_FAKETIME}=1"),
+    }
+}
+
+/// As above, for the test that builds and fuzzes.
+fn provide_clang(command: &mut Command) {
+    if std::env::var_os(SKIP_CLANG).is_some() {
+        println!("{SKIP_CLANG}: tests that build C++ and fuzz it are passed over");
+        return;
+    }
+    match program::read(&mut program(CLANG_SCRIPT)) {
+        Ok(path) => drop(command.env(CLANG, path.trim())),
+        Err(why) => println!("{why}. Go without tests that fuzz: {SKIP_CLANG}=1"),
     }
 }
 

@@ -23,6 +23,10 @@ pub struct Cli {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
+#[allow(
+    missing_docs,
+    reason = "where a command's help stands at its arguments, a comment here would replace it"
+)]
 pub enum Subcommands {
     /// Run the server: watch job files, fire every due, keep the record.
     Serve(commands::serve::Args),
@@ -34,6 +38,7 @@ pub enum Subcommands {
     Plan(commands::plan::Args),
     /// Run one job file in the foreground, without a server.
     Run(commands::run::Args),
+    Fuzz(commands::fuzz::Args),
     /// What talks to a server.
     #[command(flatten)]
     Client(crate::client::Commands),

@@ -214,7 +214,7 @@ impl Watched<'_> {
                     // Something in the background keeps the output open, or hangs in the kernel after KILL.
                     _ => break,
                 },
-                _ = stop.wait_for(|stop| *stop), if cut.is_none() && status.is_none() => {
+                () = asked(stop), if cut.is_none() && status.is_none() => {
                     cut = Some(Ending::Stopped);
                     self.ask().await;
                     deadline = Instant::now() + allowance.grace;
@@ -247,6 +247,11 @@ impl Watched<'_> {
         self.leader.signal_group(Signal::SIGKILL);
         self.lookout.kill(&self.leader.born, self.mark).await;
     }
+}
+
+/// Until a stop is asked for; whoever could ask and is gone asks for it too.
+async fn asked(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 /// One of the command's streams, and who takes what it brings.

@@ -27,7 +27,11 @@
 //! # }).unwrap();
 //! ```
 //!
-//! It knows nothing of the rest of Cadran: manager, builder, fuzzer and coverage mapper are commands that any
+//! [`Pipeline`] has the rules: what is built and fuzzed next, and what becomes of it. [`Workshop`] has the hands: git,
+//! builds, fuzz runs, crashes, corpus and coverage, each command with a budget on its whole process tree. [`Config`] is
+//! what `fuzz.yaml` says about both.
+//!
+//! It knows nothing of jobs, runs and servers: manager, builder, fuzzer and coverage mapper are commands that any
 //! scheduler may run.
 //!
 //! Invariants: every change of a state file is one conditional put; whoever works on a commit has its claim, and a
@@ -39,6 +43,7 @@
 mod bucket;
 mod claim;
 mod cleanup;
+mod config;
 mod error;
 mod events;
 mod files;
@@ -54,10 +59,12 @@ mod settle;
 mod status;
 mod swap;
 mod target;
+mod work;
 
 pub use bucket::{Bucket, BucketOptions, Condition, LISTED_MAX, Listed, Object, Put, Transfer, Version};
 pub use claim::{Claim, Work};
 pub use cleanup::CleanUp;
+pub use config::{AfterCrash, Config, InitOptions, JobFile, Tools, job_files, template};
 pub use error::{Failure, FuzzError};
 pub use events::{Event, Place};
 pub use files::{BinaryKind, BuildQueue, Checked, Entry, FileName, Keys, Schedule, StateFile};
@@ -70,3 +77,8 @@ pub use pipeline::{BuildOutcome, Clock, FuzzOutcome, NextBuild, Pipeline};
 pub use rules::build::Enqueued;
 pub use status::{ClaimView, Status};
 pub use target::{Budgets, Commands, FileFilter, Limits, Overload, Retention, Target, TargetName, Walk};
+pub use work::{
+    BisectReport, Boundary, BuildPass, Crash, CrashStatus, Frame, FuzzPass, FuzzReport, Fuzzing, GitLimits,
+    Halt, MapPass, MapReport, Project, Pulse, Question, Repository, Sighting, TriedCommit, Watcher, Why,
+    Workshop, check_address,
+};

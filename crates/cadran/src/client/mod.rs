@@ -87,7 +87,8 @@ impl Commands {
     }
 }
 
-fn block_on(json: bool, command: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCode {
+/// Carries a command out on this thread, and says on standard error what went wrong.
+pub(crate) fn block_on(json: bool, command: impl Future<Output = Result<ExitCode, Failure>>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::here(format!("cannot start: {error}")).report(json),

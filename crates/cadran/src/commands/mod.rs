@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod files;
+pub mod fuzz;
 pub mod history;
 pub mod jobs;
 pub mod logs;
