@@ -115,7 +115,7 @@ async fn listings_are_sorted_and_begin_where_asked(at: Fixture) {
 async fn whole_files_arrive_whole(at: Fixture) {
     let dir = tempfile::tempdir().unwrap();
     // More than one part of a multipart upload, and nothing at all.
-    for (name, size) in [("large", 11 << 20), ("small", 5), ("empty", 0)] {
+    for (name, size) in [("large", 6 << 20), ("small", 5), ("empty", 0)] {
         let bytes: Vec<u8> = (0..size).map(|at: u32| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let (from, to) = (dir.path().join(name), dir.path().join(format!("{name}.back")));
         std::fs::write(&from, &bytes).unwrap();

@@ -104,8 +104,8 @@ fn simulate(policy: Policy, rate: f64, days: u32) -> Outcome {
             }
             queue.built.clear();
             let expires = |hash: &&String, count: u64| {
-                let old = minute >= built_at.get(*hash).copied().unwrap_or(0) + RETENTION;
-                old && (count > 0 || policy == Policy::Lifecycle)
+                let may = count > 0 || policy == Policy::Lifecycle;
+                may && minute >= built_at.get(*hash).copied().unwrap_or(0) + RETENTION
             };
             let gone = plan.entries.iter().filter(|entry| expires(&&entry.hash, entry.fuzz_count));
             let facts = Facts {
