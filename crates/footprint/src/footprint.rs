@@ -94,6 +94,18 @@ impl Set {
     }
 }
 
+/// The class of each set and whether its keys are written, by the number of the set.
+pub(crate) const USES: [(Class, u8); 8] = {
+    let mut uses = [(Class::Node, 0); 8];
+    let mut at = 0;
+    while at < 8 {
+        let set = Set::ALL[at];
+        uses[at] = (set.class(), !matches!(set.mode(), Mode::Read) as u8);
+        at += 1;
+    }
+    uses
+};
+
 /// Why a footprint was refused: the first key at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conflict {
@@ -152,6 +164,19 @@ impl Footprint {
             start = end as usize;
             (!keys.is_empty()).then_some((set, keys))
         })
+    }
+
+    /// All keys, in the order of [`Set::ALL`].
+    #[inline]
+    pub(crate) fn keys(&self) -> &[ResourceKey] {
+        &self.keys
+    }
+
+    /// The number of the set of a key.
+    #[inline]
+    pub(crate) fn set_at(&self, at: usize) -> usize {
+        // How many sets end before it: counted without jumps, which sets of random size would make a gamble.
+        self.ends.iter().map(|&end| usize::from(end as usize <= at)).sum::<usize>() & 7
     }
 
     /// How many keys it holds.

@@ -89,10 +89,22 @@ impl Interned {
         }
     }
 
-    /// Asks for footprints in an order, all in one pass, and says of each whether it was admitted, in that order.
-    pub fn reserve_in(&self, stamps: &mut Stamps, order: &[u32], admitted: &mut Vec<bool>) {
+    /// The uses of all footprints, in the order of their numbers.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &[KeyUse]> {
+        let mut rest = &self.uses[..];
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let (uses, after) = rest.split_at((end - start) as usize);
+            (rest, start) = (after, end);
+            uses
+        })
+    }
+
+    /// Asks for all footprints in the order of their numbers, and says of each whether it was admitted.
+    pub fn reserve_all(&self, stamps: &mut Stamps, admitted: &mut Vec<bool>) {
         stamps.make_room(self.keys_len());
-        admitted.extend(order.iter().map(|&number| stamps.reserve(self.get(number))));
+        admitted.extend(self.iter().map(|uses| stamps.reserve(uses)));
     }
 
     /// How many footprints there are.

@@ -2,47 +2,78 @@
 
 use std::collections::BTreeMap;
 
-use crate::Mode;
-use crate::footprint::{Class, Conflict, Footprint, ResourceKey, hash};
+use crate::footprint::{Class, Conflict, Footprint, ResourceKey, Set, USES, hash};
 use crate::stamps::Generation;
 
 /// Places looked at for one key. Fair hashes need one or two; beyond this they were chosen to collide.
 const PROBE_MAX: usize = 16;
 
+/// Keys of a footprint that are looked for ahead. The others overlap among themselves, and are often not needed.
+const AHEAD: usize = 4;
+
 /// The smallest table.
 const SLOTS_MIN: usize = 64;
 
-/// A key with its class and when it was used. Keys of all classes share one table.
-#[derive(Clone, Copy)]
-struct Slot {
-    key: ResourceKey,
-    /// 0 when the slot is vacant.
-    stamp: u32,
-    class: u32,
-}
-
-const VACANT: Slot = Slot { key: ResourceKey::new(0, 0), stamp: 0, class: 0 };
-
 /// Who used which resource this time.
 ///
-/// One open table, at most half full. A key stands within [`PROBE_MAX`] places of where its hash points, or, when those
-/// are taken by a crowd, in an ordered map: chosen keys cost a logarithm. What was not used this time makes room before
-/// the table grows.
+/// One open table for all classes, of eight bytes a place: a stamp, some bits of the hash, and where the key itself
+/// stands in a list that is only read when those bits agree. What was stamped another time is vacant, so a new generation
+/// begins with an empty table. A key stands within [`PROBE_MAX`] places of where its hash points, or, when those are taken
+/// by a crowd, in an ordered map: chosen keys cost a logarithm.
 pub(crate) struct Marks {
     slots: Vec<Slot>,
     /// 64 less the bits of the table's size.
     shift: u32,
-    taken: usize,
-    crowd: BTreeMap<(Class, ResourceKey), u32>,
+    /// The keys that were used this time.
+    keys: Vec<(ResourceKey, Class)>,
+    /// Keys without a place in the table, and their stamps.
+    crowd: BTreeMap<(Class, ResourceKey), u8>,
     generation: Generation,
     /// The masks of all that were admitted this time.
     factor_mask: u64,
-    /// Where the keys of the footprint at hand were found, or the vacant slot where they belong.
-    found: Vec<u32>,
-    /// What is kept while room is made.
-    kept: Vec<Slot>,
+    /// The keys of the footprint at hand.
+    found: Vec<Look>,
+    /// Keys of footprints to come, and how many of them were used.
+    ahead: Vec<Look>,
+    next: usize,
     #[cfg(test)]
     looks: std::cell::Cell<u64>,
+}
+
+/// A key that is looked for: its hash, its set, and where it was found or the vacant slot where it belongs.
+#[derive(Clone, Copy)]
+struct Look {
+    hash: u64,
+    at: u32,
+    set: u32,
+}
+
+/// The stamp, 24 bits of the hash, and the number of the key.
+#[derive(Clone, Copy)]
+struct Slot(u64);
+
+impl Slot {
+    const VACANT: Slot = Slot(0);
+
+    fn new(stamp: u8, hash: u64, key: usize) -> Slot {
+        Slot(u64::from(stamp) << 56 | (hash & 0xff_ffff) << 32 | key as u64 & 0xffff_ffff)
+    }
+
+    #[inline]
+    fn stamp(self) -> u8 {
+        (self.0 >> 56) as u8
+    }
+
+    /// Whether these may be bits of this hash.
+    #[inline]
+    fn may_be(self, hash: u64) -> bool {
+        ((self.0 >> 32) ^ hash) & 0xff_ffff == 0
+    }
+
+    #[inline]
+    fn key(self) -> usize {
+        (self.0 & 0xffff_ffff) as usize
+    }
 }
 
 /// In `found`: the key stands in the crowd, or will.
@@ -51,14 +82,15 @@ const CROWD: u32 = u32::MAX;
 impl Default for Marks {
     fn default() -> Marks {
         Marks {
-            slots: vec![VACANT; SLOTS_MIN],
+            slots: vec![Slot::VACANT; SLOTS_MIN],
             shift: 64 - SLOTS_MIN.ilog2(),
-            taken: 0,
+            keys: Vec::new(),
             crowd: BTreeMap::new(),
             generation: Generation::FIRST,
             factor_mask: 0,
             found: Vec::new(),
-            kept: Vec::new(),
+            ahead: Vec::new(),
+            next: 0,
             #[cfg(test)]
             looks: Default::default(),
         }
@@ -69,109 +101,134 @@ impl Marks {
     /// Forgets all reservations.
     pub(crate) fn begin(&mut self) {
         self.factor_mask = 0;
+        self.keys.clear();
+        self.crowd.clear();
         self.generation = self.generation.next().unwrap_or_else(|| {
-            self.slots.fill(VACANT);
-            self.taken = 0;
+            self.slots.fill(Slot::VACANT);
             Generation::FIRST
         });
-        // A crowd was chosen by somebody; it is not kept for longer than it is used.
-        self.crowd.clear();
     }
 
     /// Admits a footprint if nothing that was admitted conflicts with it. Checks everything, then marks everything.
     pub(crate) fn reserve(&mut self, footprint: &Footprint) -> Result<(), Conflict> {
-        if (self.taken + footprint.len()) * 2 > self.slots.len() {
-            self.make_room(footprint.len());
+        self.look_ahead([footprint].into_iter());
+        self.reserve_next(footprint)
+    }
+
+    /// Prepares for footprints that will be asked for next, in this order and all of them, so that what must be fetched
+    /// from memory for them is fetched at the same time.
+    pub(crate) fn look_ahead<'a>(&mut self, footprints: impl Iterator<Item = &'a Footprint> + Clone) {
+        let (mut seen, mut keys) = (0, 0);
+        for footprint in footprints.clone() {
+            keys += footprint.len();
+            seen ^= footprint.keys().first().map_or(0, |key| key.local);
         }
+        if (self.keys.len() + keys) * 8 > self.slots.len() * 5 {
+            self.grow(keys);
+        }
+        self.ahead.clear();
+        self.next = 0;
+        for footprint in footprints {
+            for (at, &key) in footprint.keys().iter().take(AHEAD).enumerate() {
+                let set = footprint.set_at(at);
+                let hash = hash(USES[set].0, key);
+                seen ^= self.slots[(hash >> self.shift) as usize].0;
+                self.ahead.push(Look { hash, at: 0, set: set as u32 });
+            }
+        }
+        // What was seen is of no use; that it was fetched is.
+        std::hint::black_box(seen);
+    }
+
+    /// Decides about the next of the footprints that were prepared for.
+    pub(crate) fn reserve_next(&mut self, footprint: &Footprint) -> Result<(), Conflict> {
+        let ahead = self.next;
+        self.next += footprint.len().min(AHEAD);
         self.found.clear();
         // Without a common bit no key is there: only the places are looked for.
         let may_conflict = footprint.factor_mask() & self.factor_mask != 0;
-        for (set, keys) in footprint.sets() {
-            let writes = u32::from(set.mode() != Mode::Read);
-            for &key in keys {
-                let (at, stamp) = self.find(set.class(), key);
-                if may_conflict && self.generation.stops(stamp, writes) {
-                    return Err(Conflict { set, key });
-                }
-                self.found.push(at);
+        for (at, &key) in footprint.keys().iter().enumerate() {
+            let mut look = if at < AHEAD {
+                self.ahead[ahead + at]
+            } else {
+                let set = footprint.set_at(at);
+                Look { hash: hash(USES[set].0, key), at: 0, set: set as u32 }
+            };
+            let (class, writes) = USES[look.set as usize & 7];
+            let (place, stamp) = self.find(look.hash, class, key);
+            if may_conflict && self.generation.stops(stamp, writes) {
+                return Err(Conflict { set: Set::ALL[look.set as usize & 7], key });
             }
+            look.at = place;
+            self.found.push(look);
         }
-        self.mark(footprint);
+        self.factor_mask |= footprint.factor_mask();
+        for (at, &key) in footprint.keys().iter().enumerate() {
+            let Look { hash, at, set } = self.found[at];
+            let (class, writes) = USES[set as usize & 7];
+            self.mark(at, hash, class, key, self.generation.stamp(writes));
+        }
         Ok(())
     }
 
-    fn mark(&mut self, footprint: &Footprint) {
-        self.factor_mask |= footprint.factor_mask();
-        let mut found = 0;
-        for (set, keys) in footprint.sets() {
-            let stamp = self.generation.stamp(u32::from(set.mode() != Mode::Read));
-            let class = set.class();
-            for &key in keys {
-                let mut at = self.found[found];
-                found += 1;
-                if at != CROWD {
-                    let slot = &self.slots[at as usize];
-                    if slot.stamp != 0 && (slot.key != key || slot.class != class as u32) {
-                        // A key of the same footprint took the place meanwhile.
-                        at = self.find(class, key).0;
-                    }
-                }
-                if at == CROWD {
-                    let known = self.crowd.entry((class, key)).or_default();
-                    *known = stamp.max(*known);
-                    continue;
-                }
-                let slot = &mut self.slots[at as usize];
-                self.taken += usize::from(slot.stamp == 0);
-                *slot = Slot { key, stamp: slot.stamp.max(stamp), class: class as u32 };
-            }
+    /// Marks a key at the place where it was looked for.
+    #[inline]
+    fn mark(&mut self, mut at: u32, hash: u64, class: Class, key: ResourceKey, stamp: u8) {
+        if at != CROWD && self.generation.is_now(self.slots[at as usize].stamp()) {
+            // It was used before, or a key of the same footprint took the place meanwhile.
+            at = self.find(hash, class, key).0;
+        }
+        if at == CROWD {
+            let known = self.crowd.entry((class, key)).or_default();
+            *known = stamp.max(*known);
+            return;
+        }
+        let slot = &mut self.slots[at as usize];
+        if self.generation.is_now(slot.stamp()) {
+            *slot = Slot::new(stamp.max(slot.stamp()), hash, slot.key());
+        } else {
+            *slot = Slot::new(stamp, hash, self.keys.len());
+            self.keys.push((key, class));
         }
     }
 
     /// Where a key stands or belongs, and its stamp.
     #[inline]
-    fn find(&self, class: Class, key: ResourceKey) -> (u32, u32) {
+    fn find(&self, hash: u64, class: Class, key: ResourceKey) -> (u32, u8) {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
-        let home = (hash(class, key) >> self.shift) as usize;
-        let mask = self.slots.len() - 1;
+        let (home, mask) = ((hash >> self.shift) as usize, self.slots.len() - 1);
         for step in 0..PROBE_MAX {
             let at = (home + step) & mask;
-            let slot = &self.slots[at];
-            if slot.key == key && slot.class == class as u32 && slot.stamp != 0 {
-                return (at as u32, slot.stamp);
-            }
-            if slot.stamp == 0 {
+            let slot = self.slots[at];
+            if !self.generation.is_now(slot.stamp()) {
                 return (at as u32, 0);
+            }
+            if slot.may_be(hash) && self.keys[slot.key()] == (key, class) {
+                return (at as u32, slot.stamp());
             }
         }
         (CROWD, self.crowd.get(&(class, key)).copied().unwrap_or(0))
     }
 
-    /// Drops what was not used this time, and grows when that is not enough.
+    /// Makes the table larger.
     #[cold]
-    fn make_room(&mut self, more: usize) {
-        self.kept.clear();
-        self.kept.extend(self.slots.iter().filter(|slot| self.generation.is_now(slot.stamp)));
-        // Half of what is free stays free, so that the next sweep is far.
-        let wanted = ((self.kept.len() + more) * 4).next_power_of_two().max(self.slots.len());
-        self.slots.clear();
-        self.slots.resize(wanted, VACANT);
+    fn grow(&mut self, more: usize) {
+        let wanted = ((self.keys.len() + more) * 8 / 5 + 1).next_power_of_two().max(self.slots.len() * 2);
+        let old = std::mem::replace(&mut self.slots, vec![Slot::VACANT; wanted]);
         self.shift = 64 - wanted.ilog2();
-        self.taken = 0;
+        let keys = std::mem::take(&mut self.keys);
+        let now = old.into_iter().filter(|slot| self.generation.is_now(slot.stamp()));
         // A larger table has room for some of the crowd, and a vacant place must mean that a key is nowhere.
         let crowd = std::mem::take(&mut self.crowd).into_iter();
-        self.kept.extend(crowd.map(|((class, key), stamp)| Slot { key, stamp, class: class as u32 }));
-        for at in 0..self.kept.len() {
-            let slot = self.kept[at];
-            let class = [Class::Node, Class::Edge, Class::Attachment, Class::Port][slot.class as usize & 3];
-            match self.find(class, slot.key).0 {
-                CROWD => drop(self.crowd.insert((class, slot.key), slot.stamp)),
-                at => {
-                    self.slots[at as usize] = slot;
-                    self.taken += 1;
-                }
-            }
+        let marked: Vec<((ResourceKey, Class), u8)> = now
+            .map(|slot| (keys[slot.key()], slot.stamp()))
+            .chain(crowd.map(|((class, key), stamp)| ((key, class), stamp)))
+            .collect();
+        for ((key, class), stamp) in marked {
+            let hash = hash(class, key);
+            let at = self.find(hash, class, key).0;
+            self.mark(at, hash, class, key, stamp);
         }
     }
 }
@@ -179,7 +236,6 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Set;
 
     fn footprint(keys: std::ops::Range<u64>) -> Footprint {
         keys.fold(Footprint::new(), |all, local| {
@@ -192,17 +248,16 @@ mod tests {
         // Counted, not timed: each key is looked for once, however many were admitted before.
         for admitted in [0, 10, 1_000] {
             let mut marks = Marks::default();
+            marks.grow(20_000);
             for at in 0..admitted {
                 marks.reserve(&footprint(at * 8..at * 8 + 8)).unwrap();
             }
             for size in [1, 10, 100] {
-                marks.make_room(size as usize);
                 let before = marks.looks.get();
-                marks.reserve(&footprint(1 << 40..(1 << 40) + size)).unwrap();
+                marks.reserve(&footprint(size << 40..(size << 40) + size)).unwrap();
                 let again = marks.looks.get() - before - size;
                 // A key that lost its place to another of the same footprint is looked for again.
                 assert!(again <= size / 4 + 1, "{admitted} {size}: {again}");
-                marks.begin();
             }
         }
     }
@@ -231,6 +286,7 @@ mod tests {
         let mut marks = Marks::default();
         for tick in 0..1_000 {
             marks.reserve(&footprint(tick * 16..tick * 16 + 16)).unwrap();
+            assert!(marks.reserve(&footprint(tick * 16..tick * 16 + 16)).is_err());
             marks.begin();
         }
         assert_eq!(marks.slots.len(), SLOTS_MIN);

@@ -22,7 +22,7 @@ pub(crate) struct Sorter {
     scattered: Vec<u64>,
     pairs: Vec<(u64, u32)>,
     other: Vec<(u64, u32)>,
-    /// Groups that are still to be refined: where, and from which word on.
+    /// Groups that are still to be refined.
     groups: Vec<Group>,
     /// The list handed out last, when it came back.
     pub(crate) order: Vec<u32>,
@@ -32,7 +32,6 @@ pub(crate) struct Sorter {
 struct Group {
     start: u32,
     end: u32,
-    word: u32,
 }
 
 impl Sorter {
@@ -56,6 +55,11 @@ impl Sorter {
             }
             scattered[to] = this;
         }
+        let alike = |pair: &[u64]| pair[0] >> 32 == pair[1] >> 32;
+        if !scattered.windows(2).fold(false, |any, pair| any | alike(pair)) {
+            order.extend(scattered.iter().map(|at| *at as u32));
+            return;
+        }
         order.reserve(scattered.len());
         let mut at = 0;
         while at < scattered.len() {
@@ -70,7 +74,7 @@ impl Sorter {
                 // Repeated items, or, seldom, hashes that begin alike.
                 let run = &mut scattered[at..end];
                 run.sort_unstable_by(|a, b| compare(items, *a as u32, *b as u32).then(a.cmp(b)));
-                keep_last(items, run.iter().map(|at| *at as u32), order);
+                keep_last_of(items, run.iter().map(|at| *at as u32), order);
             }
             at = end;
         }
@@ -118,13 +122,15 @@ impl Sorter {
         self.other.clear();
         self.other.resize(heads.len(), (0, 0));
         self.groups.clear();
-        self.groups.push(Group { start: 0, end: heads.len() as u32, word: 0 });
+        self.groups.push(Group { start: 0, end: heads.len() as u32 });
         // The group that comes first in order is the last of the list.
         while let Some(group) = self.groups.pop() {
             let members = &mut self.pairs[group.start as usize..group.end as usize];
             if members.len() <= COMPARE_MAX {
-                members.sort_unstable_by(|a, b| compare(items, a.1, b.1).then(a.1.cmp(&b.1)));
-                keep_last(items, members.iter().map(|pair| pair.1), order);
+                // Words before this one are equal.
+                let full = |a: &(u64, u32), b: &(u64, u32)| compare(items, a.1, b.1).then(a.1.cmp(&b.1));
+                members.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| full(a, b)));
+                keep_last(items, members, order);
                 continue;
             }
             let first = members[0].0;
@@ -133,17 +139,17 @@ impl Sorter {
                 self.divide(group, differ);
                 continue;
             }
-            // Mostly these are one item, repeated: then the last is all that stays.
+            // Equal so far: on to the first word in which any of them differs. Mostly there is none, and these are one
+            // item, repeated: then the last is all that stays.
             let last = members[members.len() - 1].1;
-            if members.iter().all(|pair| compare(items, pair.1, last).is_eq()) {
+            let after = |pair: &(u64, u32)| first_differing(&items[pair.1 as usize], &items[last as usize]);
+            let word = members.iter().map(after).min().unwrap_or(WORDS);
+            if word >= WORDS {
                 order.push(last);
                 continue;
             }
-            let word = group.word as usize + 1;
-            if word < WORDS {
-                members.iter_mut().for_each(|pair| pair.0 = word_of(&items[pair.1 as usize], word));
-                self.groups.push(Group { word: word as u32, ..group });
-            }
+            members.iter_mut().for_each(|pair| pair.0 = word_of(&items[pair.1 as usize], word));
+            self.groups.push(group);
         }
     }
 
@@ -176,7 +182,7 @@ impl Sorter {
         let mut start = 0;
         for &end in &self.counts[..1 << bits] {
             if end > start {
-                self.groups.push(Group { start: group.start + start, end: group.start + end, ..group });
+                self.groups.push(Group { start: group.start + start, end: group.start + end });
                 start = end;
             }
         }
@@ -189,14 +195,29 @@ fn compare<T: InOrder>(items: &[T], one: u32, other: u32) -> std::cmp::Ordering 
     one.scope_hash().cmp(other.scope_hash()).then_with(|| one.rule().cmp(&other.rule()))
 }
 
+/// Of equal neighbours, keeps the last. Those with different words are not equal.
+fn keep_last<T: InOrder>(items: &[T], sorted: &[(u64, u32)], order: &mut Vec<u32>) {
+    for (at, pair) in sorted.iter().enumerate() {
+        let next = sorted.get(at + 1);
+        if next.is_none_or(|next| next.0 != pair.0 || compare(items, pair.1, next.1).is_ne()) {
+            order.push(pair.1);
+        }
+    }
+}
+
 /// Of equal neighbours, keeps the last.
-fn keep_last<T: InOrder>(items: &[T], sorted: impl Iterator<Item = u32>, order: &mut Vec<u32>) {
+fn keep_last_of<T: InOrder>(items: &[T], sorted: impl Iterator<Item = u32>, order: &mut Vec<u32>) {
     let mut sorted = sorted.peekable();
     while let Some(at) = sorted.next() {
         if sorted.peek().is_none_or(|&next| compare(items, at, next).is_ne()) {
             order.push(at);
         }
     }
+}
+
+/// The first word in which two keys differ.
+fn first_differing<T: InOrder>(one: &T, other: &T) -> usize {
+    (0..WORDS).find(|&at| word_of(one, at) != word_of(other, at)).unwrap_or(WORDS)
 }
 
 fn word_of<T: InOrder>(item: &T, at: usize) -> u64 {

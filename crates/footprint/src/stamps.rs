@@ -1,16 +1,19 @@
 //! Generation-stamped sets: who used a key this time? Forgetting everything is counting one up.
 
 /// The stamp of nobody.
-const NEVER: u32 = 0;
+const NEVER: u8 = 0;
 
 /// A generation and, in the last bit, whether the key was written: read at 2g, written at 2g + 1.
+///
+/// One byte for a stamp keeps the stamps of very many keys in the cache. After a hundred generations stamps begin anew
+/// and old ones are wiped, which costs a byte for each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Generation(u32);
+pub(crate) struct Generation(u8);
 
 impl Generation {
     pub(crate) const FIRST: Generation = Generation(2);
-    /// The last one; after it, stamps begin anew and old ones must be wiped. One can still be added to its stamps.
-    pub(crate) const LAST: Generation = Generation(u32::MAX - 3);
+    /// The last one. One can still be added to its stamps.
+    pub(crate) const LAST: Generation = Generation(u8::MAX - 3);
 
     pub(crate) fn next(self) -> Option<Generation> {
         (self != Generation::LAST).then(|| Generation(self.0 + 2))
@@ -19,19 +22,19 @@ impl Generation {
     /// Whether a stamp stops a use: it was written now, or it was used now and is to be written. It is
     /// [`Mode::excludes`](crate::Mode::excludes), counted.
     #[inline]
-    pub(crate) fn stops(self, stamp: u32, writes: u32) -> bool {
+    pub(crate) fn stops(self, stamp: u8, writes: u8) -> bool {
         stamp + writes > self.0
     }
 
     /// The stamp of a use.
     #[inline]
-    pub(crate) fn stamp(self, writes: u32) -> u32 {
+    pub(crate) fn stamp(self, writes: u8) -> u8 {
         self.0 | writes
     }
 
     /// Whether a stamp is of this generation.
     #[inline]
-    pub(crate) fn is_now(self, stamp: u32) -> bool {
+    pub(crate) fn is_now(self, stamp: u8) -> bool {
         stamp >= self.0
     }
 }
@@ -60,15 +63,20 @@ impl KeyUse {
         self.0 >> 1
     }
 
+    /// Whether it is written or claimed.
+    pub const fn is_write(self) -> bool {
+        self.writes() == 1
+    }
+
     #[inline]
-    const fn writes(self) -> u32 {
-        self.0 & 1
+    const fn writes(self) -> u8 {
+        (self.0 & 1) as u8
     }
 }
 
-/// Stamps of interned keys: four bytes for each.
+/// Stamps of interned keys: a byte for each.
 pub struct Stamps {
-    stamps: Vec<u32>,
+    stamps: Vec<u8>,
     generation: Generation,
 }
 
@@ -104,13 +112,18 @@ impl Stamps {
     #[inline]
     pub fn reserve(&mut self, uses: &[KeyUse]) -> bool {
         let generation = self.generation;
-        let stopped = |at: &KeyUse| match self.stamps.get(at.key() as usize) {
-            Some(&stamp) => generation.stops(stamp, at.writes()),
-            None => true,
-        };
-        // All keys are looked at even when one is taken: the looks overlap in time, and a jump would be guessed wrong.
-        if uses.iter().fold(false, |any, at| any | stopped(at)) {
-            return false;
+        if let [only] = uses {
+            // Without a jump, which would be guessed wrong whenever conflicts are neither rare nor the rule.
+            let Some(stamp) = self.stamps.get_mut(only.key() as usize) else { return false };
+            let free = !generation.stops(*stamp, only.writes());
+            *stamp = if free { (*stamp).max(generation.stamp(only.writes())) } else { *stamp };
+            return free;
+        }
+        for at in uses {
+            match self.stamps.get(at.key() as usize) {
+                Some(&stamp) if !generation.stops(stamp, at.writes()) => {}
+                _ => return false,
+            }
         }
         for at in uses {
             if let Some(stamp) = self.stamps.get_mut(at.key() as usize) {
@@ -128,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_stamp_stops_what_the_conflict_rule_excludes() {
-        for generation in [Generation::FIRST, Generation(2_000_000), Generation::LAST] {
+        for generation in [Generation::FIRST, Generation(100), Generation::LAST] {
             for (writes, mode) in [(0, Mode::Read), (1, Mode::Write)] {
                 for (wrote, by) in [(0, Mode::Read), (1, Mode::Write)] {
                     assert_eq!(generation.stops(generation.stamp(wrote), writes), mode.excludes(by));

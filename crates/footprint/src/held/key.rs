@@ -35,7 +35,6 @@ pub(crate) struct Node {
     segment: Box<str>,
     /// Keys right below it.
     pub(crate) children: u32,
-    pub(crate) ordered: bool,
     /// Of a pool.
     pub(crate) capacity: Option<u32>,
 }
@@ -46,6 +45,8 @@ pub(crate) struct Keys {
     nodes: Vec<Option<Node>>,
     vacant: Vec<Key>,
     chains: Chains<(Option<Key>, Box<str>)>,
+    /// One bit for each key, beside the nodes: it is asked for whenever somebody must wait.
+    ordered: Vec<u64>,
 }
 
 impl Keys {
@@ -85,7 +86,7 @@ impl Keys {
         if parent.is_some_and(|parent| self.node(parent).is_some_and(|node| node.capacity.is_some())) {
             return Err(Error::Pool);
         }
-        let node = Node { parent, segment: segment.into(), children: 0, ordered: false, capacity: None };
+        let node = Node { parent, segment: segment.into(), children: 0, capacity: None };
         let key = match self.vacant.pop() {
             Some(key) => key,
             None if self.nodes.len() == KEYS_MAX => return Err(Error::Full),
@@ -116,6 +117,21 @@ impl Keys {
         self.nodes.get_mut(key.0 as usize)?.as_mut()
     }
 
+    pub(crate) fn set_ordered(&mut self, key: Key, ordered: bool) -> Result<(), Error> {
+        self.node(key).ok_or(Error::Forgotten(key))?;
+        let (word, bit) = (key.0 as usize / 64, 1 << (key.0 % 64));
+        if self.ordered.len() <= word {
+            self.ordered.resize(word + 1, 0);
+        }
+        self.ordered[word] = if ordered { self.ordered[word] | bit } else { self.ordered[word] & !bit };
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn is_ordered(&self, key: Key) -> bool {
+        self.ordered.get(key.0 as usize / 64).is_some_and(|word| word >> (key.0 % 64) & 1 == 1)
+    }
+
     /// The segments of its path, first to last.
     pub(crate) fn path(&self, key: Key) -> Vec<&str> {
         let mut path: Vec<&str> = Vec::new();
@@ -138,8 +154,8 @@ impl Keys {
         for index in 0..self.nodes.len() {
             let mut at = Some(Key(index as u32));
             while let Some(key) = at {
-                let kept = |node: &Node| node.children > 0 || node.ordered || node.capacity.is_some();
-                if self.node(key).is_none_or(kept) || used(key) {
+                let kept = |node: &Node| node.children > 0 || node.capacity.is_some();
+                if self.node(key).is_none_or(kept) || self.is_ordered(key) || used(key) {
                     break;
                 }
                 let Some(node) = self.nodes[key.0 as usize].take() else { break };

@@ -140,8 +140,7 @@ impl Reservations {
 
     /// Whether waiters of this key take a ticket at once, so that it is had in the order of asking.
     pub fn set_ordered(&mut self, key: Key, ordered: bool) -> Result<(), Error> {
-        self.keys.node_mut(key).ok_or(Error::Forgotten(key))?.ordered = ordered;
-        Ok(())
+        self.keys.set_ordered(key, ordered)
     }
 
     /// How many keys are known.
@@ -196,8 +195,8 @@ impl Reservations {
             return Ok(Standing::Holds);
         };
         let blocked = self.blocked_at(request.uses()[at], NONE);
-        let is_ordered = |at: &Use| self.keys.node(at.key).is_some_and(|node| node.ordered);
-        let at_once = request.uses().iter().any(is_ordered) || self.limits.tries_max <= 1;
+        let is_ordered = |at: &Use| self.keys.is_ordered(at.key);
+        let at_once = self.limits.tries_max <= 1 || request.uses().iter().any(is_ordered);
         let slot = self.enter(owner, request);
         self.numbers += 1;
         let waiter = self.lines.add(Waiter::new(slot, rank, self.numbers));

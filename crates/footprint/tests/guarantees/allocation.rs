@@ -75,6 +75,9 @@ fn reserve_and_drain_allocate_nothing() {
                 scheduler.enqueue(tx, rewrite).unwrap();
             }
             let mut drained = scheduler.drain_for_tx(tx);
+            if round % 2 == 0 {
+                scheduler.reserve_all(tx, &mut drained);
+            }
             for place in 0..drained.len() {
                 let _ = scheduler.reserve(tx, drained.get_mut(place).unwrap());
             }

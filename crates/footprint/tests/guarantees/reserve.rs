@@ -174,6 +174,38 @@ fn excluded(one: &Footprint, other: &Footprint) -> bool {
 }
 
 #[test]
+fn all_at_once_is_one_after_another() {
+    for seed in 0..sequences(2_000) {
+        let mut chance = Chance::new(seed);
+        let rewrites: Vec<PendingRewrite> = (0..chance.below(100))
+            .map(|_| {
+                let scope_hash = [chance.next() as u8; 32];
+                PendingRewrite { scope_hash, footprint: random(&mut chance), ..PendingRewrite::default() }
+            })
+            .collect();
+        let phases = |kind: SchedulerKind, at_once: bool| {
+            let mut scheduler = Scheduler::new(kind);
+            rewrites.iter().for_each(|rewrite| scheduler.enqueue(TX, rewrite.clone()).unwrap());
+            let mut drained = scheduler.drain_for_tx(TX);
+            if at_once {
+                let admitted = scheduler.reserve_all(TX, &mut drained);
+                assert_eq!(drained.iter().filter(|at| at.phase == Phase::Reserved).count(), admitted);
+            } else {
+                for place in 0..drained.len() {
+                    let _ = scheduler.reserve(TX, drained.get_mut(place).unwrap());
+                }
+            }
+            drained.iter().map(|rewrite| rewrite.phase).collect::<Vec<Phase>>()
+        };
+        let expected = phases(SchedulerKind::Pairwise, false);
+        for kind in KINDS {
+            assert_eq!(phases(kind, true), expected, "{kind:?} seed {seed}");
+        }
+        assert_eq!(phases(SchedulerKind::Radix, false), expected, "seed {seed}");
+    }
+}
+
+#[test]
 fn duplicate_and_overlapping_keys_in_one_footprint_are_harmless() {
     let check = |uses: &[(Set, u64)]| {
         for kind in KINDS {

@@ -1,0 +1,88 @@
+//! Keys chosen by somebody who has read the source, so that all their hashes are the same.
+
+use std::time::Duration;
+
+use cadran_footprint::{
+    Footprint, Interned, PendingRewrite, ResourceKey, Scheduler, SchedulerKind, Set, TxId,
+};
+
+use crate::measure::{Effort, thousand};
+use crate::plain::PlainSets;
+use crate::table::Table;
+
+/// Against the mixer of this crate: the second word undoes what the first one did.
+fn against_ours(at: u64) -> ResourceKey {
+    let product = u128::from(at ^ 0x9e37_79b9_7f4a_7c15) * u128::from(0xd1b5_4a32_d192_ed03u64);
+    ResourceKey::new(at, (product as u64 ^ (product >> 64) as u64) ^ 0x1234_5678)
+}
+
+/// Against the multiplication of the plain sets' hash.
+fn against_plain(at: u64) -> ResourceKey {
+    const FACTOR: u64 = 0xf135_7aea_2e62_a9c5;
+    ResourceKey::new(at, 0x1234_5678u64.wrapping_sub(at.wrapping_mul(FACTOR)))
+}
+
+fn fair(at: u64) -> ResourceKey {
+    ResourceKey::new(at % 16, at.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+pub(crate) fn chosen(effort: Effort, quick: bool, table: &mut Table) {
+    let footprints = |count: u64, key: fn(u64) -> ResourceKey| -> Vec<Footprint> {
+        (0..count).map(|at| Footprint::new().with(Set::NodeWrites, key(at))).collect()
+    };
+    let reserve = |footprints: &[Footprint]| {
+        let mut scheduler = Scheduler::new(SchedulerKind::Radix);
+        let mut rewrites: Vec<PendingRewrite> = footprints
+            .iter()
+            .map(|footprint| PendingRewrite { footprint: footprint.clone(), ..PendingRewrite::default() })
+            .collect();
+        let time = effort.best(
+            || (),
+            |()| {
+                scheduler.finalize_tx(TxId(1));
+                rewrites.iter_mut().for_each(|at| assert!(scheduler.reserve(TxId(1), at).is_ok()));
+            },
+        );
+        thousand(time, footprints.len())
+    };
+    let intern = |footprints: &[Footprint]| {
+        let time = effort.best(Interned::default, |mut interned| {
+            footprints.iter().for_each(|footprint| assert!(interned.add(footprint).is_ok()));
+            interned
+        });
+        thousand(time, footprints.len())
+    };
+    let sizes: &[u64] = if quick { &[1_000, 10_000] } else { &[1_000, 10_000, 100_000] };
+    for &count in sizes {
+        let (usual, hostile) = (footprints(count, fair), footprints(count, against_ours));
+        for (name, times) in [
+            ("reserve", [reserve(&usual), reserve(&hostile)]),
+            ("intern", [intern(&usual), intern(&hostile)]),
+        ] {
+            table.time(&format!("{name}, {count} fair keys, a thousand"), times[0]);
+            table.at_most(
+                &format!("{name}, {count} chosen keys, each"),
+                times[1].as_secs_f64() * 1e6,
+                "ns",
+                1_000.0,
+            );
+        }
+        if count <= 10_000 {
+            let mut sets = PlainSets::default();
+            let theirs = footprints(count, against_plain);
+            let few = Effort { budget: Duration::ZERO, times_min: 2 };
+            let plain = few.best(
+                || (),
+                |()| {
+                    sets.begin();
+                    theirs.iter().for_each(|footprint| assert!(sets.reserve(footprint)));
+                },
+            );
+            table.beside(
+                &format!("reserve, {count} keys chosen against each"),
+                reserve(&hostile),
+                ("plain sets", thousand(plain, count as usize)),
+            );
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Timing and counting: the best of several repetitions, and what a body asks of the allocator.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use nix::time::{ClockId, clock_gettime};
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, counting live bytes and calls.
+pub(crate) struct Counting;
+
+// SAFETY: every call goes to the system allocator with the same arguments; only numbers are kept beside it.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size(), Relaxed);
+        CALLS.fetch_add(1, Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size(), Relaxed);
+        CALLS.fetch_add(1, Relaxed);
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        LIVE.fetch_add(size, Relaxed);
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        CALLS.fetch_add(1, Relaxed);
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+/// Runs the body and says how many bytes it left allocated, and how often it allocated.
+pub(crate) fn allocated(body: impl FnOnce()) -> (usize, usize) {
+    let before = (LIVE.load(Relaxed), CALLS.load(Relaxed));
+    body();
+    (LIVE.load(Relaxed).saturating_sub(before.0), CALLS.load(Relaxed) - before.1)
+}
+
+/// Time this thread has run.
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has this clock").into()
+}
+
+/// How often each measurement is repeated.
+#[derive(Clone, Copy)]
+pub(crate) struct Effort {
+    pub(crate) budget: Duration,
+    pub(crate) times_min: u32,
+}
+
+impl Effort {
+    /// The shortest processor time one call takes, so that a busy machine disturbs little. Preparation is not counted;
+    /// neither is dropping the result.
+    #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+    pub(crate) fn best<P, T>(self, mut prepare: impl FnMut() -> P, mut body: impl FnMut(P) -> T) -> Duration {
+        let (began, mut best, mut times) = (Instant::now(), Duration::MAX, 0);
+        while times < self.times_min || began.elapsed() < self.budget {
+            let prepared = prepare();
+            let start = processor_time();
+            let value = black_box(body(black_box(prepared)));
+            best = best.min(processor_time() - start);
+            drop(value);
+            times += 1;
+        }
+        best
+    }
+}
+
+/// The time for a thousand of many: times are whole nanoseconds.
+pub(crate) fn thousand(time: Duration, count: usize) -> Duration {
+    Duration::from_secs_f64(time.as_secs_f64() * 1e3 / count as f64)
+}
+
+/// Numbers that look random and are the same in every run.
+pub(crate) struct Chance(pub(crate) u64);
+
+impl Chance {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        ((u128::from(self.next()) * end as u128) >> 64) as usize
+    }
+
+    /// Numbers below `end`, each once, in no order.
+    pub(crate) fn shuffled(&mut self, end: u32) -> Vec<u32> {
+        let mut all: Vec<u32> = (0..end).collect();
+        for at in (1..all.len()).rev() {
+            all.swap(at, self.below(at + 1));
+        }
+        all
+    }
+}
