@@ -82,3 +82,8 @@ pub type Millis = i64;
 
 /// The first instant past the supported years: 2200-01-01T00:00:00Z.
 pub const INSTANT_END: Millis = 7_258_118_400_000;
+
+/// The examples of the README are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

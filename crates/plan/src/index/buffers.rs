@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Index;
 use super::gather::Gathered;
 use super::segment::{SPAN_SECS, Segment};
-use super::sort::{Desk, FINE_SECS, Packed, Places, settle};
+use super::sort::{Desk, FINE_SECS, Packed, Places, rises, settle};
 
 /// Lists kept from indexes that nobody reads any more: some hours of segments.
 const POOL_LEN_MAX: usize = 64;
@@ -73,7 +73,6 @@ impl Buffers {
             let seconds = number * SPAN_SECS..(number + 1) * SPAN_SECS;
             let list = &self.jobs_list[self.jobs.range(seconds.clone())];
             let mut jobs = self.jobs_pool.take(list.len());
-            jobs.copy_from_slice(list);
             let per_segment = SPAN_SECS / FINE_SECS;
             let buckets = number * per_segment..(number + 1) * per_segment;
             let fine = if self.is_small {
@@ -87,8 +86,10 @@ impl Buffers {
             }
             self.jobs.read_counts(seconds.start, &mut counts);
             if loose {
-                settle(&mut counts, &mut jobs);
+                settle(&mut counts, list, &mut jobs);
                 trim(&mut jobs);
+            } else {
+                jobs.copy_from_slice(list);
             }
             segments.push(Arc::new(Segment::new(&counts, jobs, fine)));
         }
@@ -113,7 +114,9 @@ impl Buffers {
                 mine.copy_from_slice(block);
                 rest = later;
             }
-            settle(&mut counts, &mut jobs);
+            if !rises(&counts, &jobs) {
+                settle(&mut counts, &jobs.clone(), &mut jobs);
+            }
             trim(&mut jobs);
             segments.push(Arc::new(Segment::new(&counts, jobs, Vec::new())));
         }

@@ -31,6 +31,7 @@ impl Directory {
     }
 
     /// Runs before a second, 0 to `SPAN_SECS` inclusive.
+    #[inline]
     pub(super) fn start_of(&self, second: usize) -> usize {
         match self {
             Directory::Offsets(starts) => starts[second] as usize,

@@ -2,7 +2,7 @@
 //!
 //! A second is a chain of small blocks taken from one room in the order in which they are needed. So a list is read only
 //! once, and what is being written lies close together, however many runs there are: with many jobs at a few seconds,
-//! as most fleets have them, that takes half the time of counting, finding places and writing there.
+//! as most fleets have them, that takes two thirds of the time of counting, finding places and writing there.
 
 /// Jobs in one block: four cache lines. Smaller ones would be changed more often, larger ones leave more room unused.
 const BLOCK_LEN: usize = 64;

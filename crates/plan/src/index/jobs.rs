@@ -17,6 +17,7 @@ pub struct Jobs<'a> {
 
 impl<'a> Jobs<'a> {
     /// A segment's jobs that stand in one list.
+    #[inline]
     pub(super) fn whole(list: &'a [u32]) -> Jobs<'a> {
         Jobs { strips: &[], base: list, own: &[], from: 0, to: list.len() }
     }
@@ -37,6 +38,7 @@ impl<'a> Jobs<'a> {
     }
 
     /// All of them, if they stand in one piece.
+    #[inline]
     pub fn as_slice(&self) -> Option<&'a [u32]> {
         let mut slices = self.slices();
         let first = slices.next().unwrap_or_default();
@@ -44,6 +46,7 @@ impl<'a> Jobs<'a> {
     }
 
     /// All of them, as few slices as there are.
+    #[inline]
     pub fn slices(&self) -> Slices<'a> {
         Slices(*self)
     }
@@ -54,6 +57,7 @@ impl<'a> Jobs<'a> {
     }
 
     /// Those from one place up to another, counted as `from` and `to` are.
+    #[inline]
     pub(super) fn between(&self, from: usize, to: usize) -> Jobs<'a> {
         let strips = match self.strips {
             [] => &[],

@@ -18,6 +18,9 @@ const SECS_PER_RUN_MAX: usize = 16;
 /// So many runs of a list are looked at to see what it is like.
 const LOOKED_AT: usize = 32;
 
+/// From so many runs for each second on, gathering is faster than counting.
+const GATHERED_PER_SEC_MIN: usize = 8;
+
 /// Beyond this many seconds, 49 days, a millisecond no longer fits in 32 bits.
 const COUNTED_SECS_MAX: usize = u32::MAX as usize / 1000 - SPAN_SECS;
 
@@ -30,16 +33,19 @@ pub(super) fn from_runs(runs: &[Run], window: Window, buffers: &mut Buffers) -> 
         sort(runs, window, first..=last, buffers, &mut segments);
     } else {
         let stretch = Stretch::new(window, first, secs);
-        match Grain::of(runs) {
-            Grain::Minutes if gather(runs, stretch, buffers) => buffers.cut_gathered(count, &mut segments),
-            Grain::Minutes | Grain::Seconds => {
-                fill::<1>(runs, stretch, buffers);
-                buffers.cut(count, true, &mut segments);
-            }
-            Grain::Millis => {
+        let some = runs.iter().step_by(runs.len() / LOOKED_AT + 1);
+        let fine = some.clone().filter(|run| run.due % 1000 != 0).count();
+        // All ways lead to the same index; which is the fastest depends on what most runs look like.
+        let crowded = fine == 0 && runs.len() / GATHERED_PER_SEC_MIN >= secs;
+        if crowded && runs.len() <= Gathered::LEN_MAX && gather(runs, stretch, buffers) {
+            buffers.cut_gathered(count, &mut segments);
+        } else {
+            if fine * 2 > some.count() {
                 fill::<2>(runs, stretch, buffers);
-                buffers.cut(count, true, &mut segments);
+            } else {
+                fill::<1>(runs, stretch, buffers);
             }
+            buffers.cut(count, true, &mut segments);
         }
     }
     Index::new(window, window, first, segments)
@@ -68,27 +74,6 @@ impl Stretch {
             let at = at as u32 + self.lead;
             (at / 1000, at % 1000)
         })
-    }
-}
-
-/// What most dues of a list look like. All ways lead to the same index; which is the fastest depends on it.
-enum Grain {
-    Minutes,
-    Seconds,
-    Millis,
-}
-
-impl Grain {
-    fn of(runs: &[Run]) -> Grain {
-        let some = runs.iter().step_by(runs.len() / LOOKED_AT + 1);
-        let off = |grain: i64| some.clone().filter(|run| run.due % grain != 0).count();
-        if off(60_000) == 0 && runs.len() <= Gathered::LEN_MAX {
-            Grain::Minutes
-        } else if off(1000) * 2 <= some.clone().count() {
-            Grain::Seconds
-        } else {
-            Grain::Millis
-        }
     }
 }
 

@@ -139,6 +139,7 @@ pub struct Index {
     first: i64,
     segments: Vec<Arc<Segment>>,
     len: usize,
+    earliest: Option<(Millis, u32)>,
 }
 
 impl Index {
@@ -149,12 +150,12 @@ impl Index {
     }
 
     fn empty(window: Window) -> Index {
-        Index { window, held: window, first: 0, segments: Vec::new(), len: 0 }
+        Index { window, held: window, ..Index::default() }
     }
 
     fn new(window: Window, held: Window, first: i64, segments: Vec<Arc<Segment>>) -> Index {
-        let mut index = Index { window, held, first, segments, len: 0 };
-        index.len = index.runs().len();
+        let mut index = Index { window, held, first, segments, len: 0, earliest: None };
+        (index.len, index.earliest) = (index.runs().len(), index.runs().first());
         index
     }
 
@@ -179,7 +180,7 @@ impl Index {
 
     /// The earliest run.
     pub fn peek(&self) -> Option<(Millis, u32)> {
-        self.runs().first()
+        self.earliest
     }
 
     /// The earliest due.
@@ -193,11 +194,13 @@ impl Index {
     }
 
     /// The runs with `start ≤ due < end` that lie in the index's window. Nothing is copied or allocated.
+    #[inline]
     pub fn query(&self, start: Millis, end: Millis) -> Runs<'_> {
         Runs::new(&self.segments, self.first, start.max(self.window.from), end.min(self.window.to))
     }
 
     /// The jobs due at the whole second `at` (milliseconds since the epoch), in order; none when `at` is no whole second.
+    #[inline]
     pub fn second(&self, at: Millis) -> Jobs<'_> {
         let start = at.max(self.window.from);
         let segment = match usize::try_from(number_of(start) - self.first) {

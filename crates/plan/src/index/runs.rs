@@ -21,6 +21,7 @@ pub struct Runs<'a> {
 
 impl<'a> Runs<'a> {
     /// `segments` begin with segment number `first`; the window lies inside them or is empty.
+    #[inline]
     pub(super) fn new(segments: &'a [Arc<Segment>], first: i64, start: Millis, end: Millis) -> Runs<'a> {
         if start >= end || segments.is_empty() {
             return Runs { segments: &[], base: start, start, end: start };
@@ -62,6 +63,7 @@ impl<'a> Runs<'a> {
     /// All jobs as one slice, in the order (due, job): there when the window lies within one segment (ten minutes,
     /// aligned), every due is on a whole second and no job changed there since the index was built. Otherwise
     /// [`slices`](Runs::slices) and [`fine`](Runs::fine).
+    #[inline]
     pub fn as_slice(&self) -> Option<&'a [u32]> {
         let mut pieces = self.pieces();
         let Some(piece) = pieces.next() else { return Some(&[]) };
@@ -70,6 +72,7 @@ impl<'a> Runs<'a> {
     }
 
     /// The jobs due on whole seconds: one slice for each ten minutes, and one more for each change since.
+    #[inline]
     pub fn slices(&self) -> impl Iterator<Item = &'a [u32]> + use<'a> {
         self.pieces().flat_map(|piece| piece.segment.jobs_in(piece.lo, piece.hi).slices())
     }
@@ -94,6 +97,7 @@ impl<'a> Runs<'a> {
         })
     }
 
+    #[inline]
     fn pieces(&self) -> Pieces<'a> {
         Pieces { segments: self.segments.iter(), base: self.base, start: self.start, end: self.end }
     }
@@ -128,6 +132,7 @@ struct Pieces<'a> {
 impl<'a> Iterator for Pieces<'a> {
     type Item = Piece<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Piece<'a>> {
         let segment = self.segments.next()?;
         let base = self.base;

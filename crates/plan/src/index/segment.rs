@@ -15,6 +15,7 @@ pub(super) const SPAN_SECS: usize = 600;
 pub(super) const SPAN_MS: Millis = SPAN_SECS as Millis * 1000;
 
 /// The number of the segment an instant falls into.
+#[inline]
 pub(super) fn number_of(at: Millis) -> i64 {
     at.div_euclid(SPAN_MS)
 }
@@ -83,6 +84,7 @@ impl Segment {
     }
 
     /// Jobs due on whole seconds in `[lo, hi)`.
+    #[inline]
     pub(super) fn jobs_in(&self, lo: Millis, hi: Millis) -> Jobs<'_> {
         self.jobs().between(self.jobs_before(lo), self.jobs_before(hi))
     }
@@ -142,6 +144,7 @@ impl Segment {
         (Arc::into_inner(self.jobs).unwrap_or_default(), fine)
     }
 
+    #[inline]
     fn jobs_before(&self, at: Millis) -> usize {
         self.directory.start_of(second_from(at))
     }
@@ -190,6 +193,7 @@ impl<'a> Iterator for Seconds<'a> {
 }
 
 /// The first whole second not before `at`.
+#[inline]
 fn second_from(at: Millis) -> usize {
     (at as usize).div_ceil(1000)
 }

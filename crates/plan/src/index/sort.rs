@@ -177,33 +177,33 @@ impl<T: Packed> Desk<T> {
     }
 }
 
-/// Sorts each second's jobs and merges equal ones, where that is needed; `counts` says where seconds end.
-pub(super) fn settle(counts: &mut [u32], jobs: &mut Vec<u32>) {
+/// Copies jobs, second by second as `counts` says, with each second's sorted and equal ones merged. `out` is as long as
+/// `jobs`, and cut to what is left.
+pub(super) fn settle(counts: &mut [u32], jobs: &[u32], out: &mut Vec<u32>) {
     if rises(counts, jobs) {
-        return;
+        return out.copy_from_slice(jobs);
     }
     let (mut read, mut write) = (0, 0);
     for count in counts.iter_mut().filter(|count| **count > 0) {
-        let end = read + *count as usize;
-        let mine = &mut jobs[read..end];
-        if !mine.windows(2).fold(true, |sorted, pair| sorted & (pair[0] <= pair[1])) {
-            mine.sort_unstable();
-        }
+        let (mine, start) = (&jobs[read..read + *count as usize], write);
+        read += mine.len();
         // Without branches: every job is written, the next one over it if it is the same.
-        let start = write;
-        let mut last = jobs[read];
-        jobs[write] = last;
-        for n in read + 1..end {
-            let job = jobs[n];
-            write += usize::from(job != last);
-            jobs[write] = job;
+        let places = &mut out[start..start + mine.len()];
+        let (mut last, mut at, mut sorted) = (mine[0], 0, true);
+        for &job in mine {
+            at += usize::from(job != last);
+            sorted &= job >= last;
+            places[at] = job;
             last = job;
         }
-        write += 1;
-        read = end;
+        write += at + 1;
+        if !sorted {
+            out[start..write].sort_unstable();
+            write = start + dedup(&mut out[start..write]);
+        }
         *count = (write - start) as u32;
     }
-    jobs.truncate(write);
+    out.truncate(write);
 }
 
 /// Moves the different ones of sorted items to the front; returns how many.
@@ -220,7 +220,7 @@ pub(super) fn dedup<T: Copy + PartialEq>(items: &mut [T]) -> usize {
 }
 
 /// Whether every second's jobs rise strictly: wherever a job is not followed by a higher one, a second ends.
-fn rises(counts: &[u32], jobs: &[u32]) -> bool {
+pub(super) fn rises(counts: &[u32], jobs: &[u32]) -> bool {
     let falls = |pair: &[u32]| u32::from(pair[0] >= pair[1]);
     let all: u32 = jobs.windows(2).map(falls).sum();
     if all == 0 {
