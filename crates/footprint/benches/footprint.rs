@@ -20,9 +20,7 @@ mod measure;
 mod plain;
 #[path = "footprint/reserve.rs"]
 mod reserve;
-// The table that the index prints: met or MISSED means the same everywhere.
-#[allow(dead_code, reason = "not every row is of use here")]
-#[path = "../../plan/benches/index/table.rs"]
+#[path = "footprint/table.rs"]
 mod table;
 
 use std::time::Duration;
