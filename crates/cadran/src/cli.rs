@@ -39,6 +39,8 @@ pub enum Subcommands {
     /// Run one job file in the foreground, without a server.
     Run(commands::run::Args),
     Fuzz(commands::fuzz::Args),
+    /// Write job files from what another scheduler has.
+    Import(commands::import::Args),
     /// What talks to a server.
     #[command(flatten)]
     Client(crate::client::Commands),

@@ -6,6 +6,9 @@ use std::time::Duration;
 /// Loopback: a fresh server is nobody else's business. The port is free in the usual lists.
 pub const LISTEN: &str = "127.0.0.1:7788";
 
+/// Where executors register and report: loopback too, until somebody says otherwise.
+pub const EXECUTOR_LISTEN: &str = "127.0.0.1:7789";
+
 /// How long running steps may go on after a stop was asked for, before they are stopped too. A restart of the server
 /// should not cost a run that is about to end anyway.
 pub const STOP_PATIENCE: Duration = Duration::from_secs(10);

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Subcommands::Plan(args) => commands::plan::run(&args),
         Subcommands::Run(args) => commands::run::run(args),
         Subcommands::Fuzz(args) => Ok(commands::fuzz::run(args)),
+        Subcommands::Import(args) => commands::import::run(args),
         Subcommands::Client(command) => Ok(command.run()),
         Subcommands::Keeper => {
             cadran_exec::keeper_main(std::io::stdin());

@@ -116,6 +116,17 @@ impl RunId {
     pub const fn raw(self) -> u64 {
         self.0
     }
+
+    /// The id as a log number for executors, below 2^53: its milliseconds and its sequence. Ids of one server that
+    /// differ have different ones.
+    pub const fn log_number(self) -> u64 {
+        (self.0 >> 22) << 12 | self.0 & 0xfff
+    }
+
+    /// The id of server 0 with this log number.
+    pub const fn of_log_number(log: u64) -> RunId {
+        RunId::from_raw((log >> 12) << 22 | log & 0xfff)
+    }
 }
 
 impl fmt::Display for RunId {
@@ -202,6 +213,19 @@ mod tests {
         for raw in [0, 1, 31, 32, u64::MAX >> 1, 1 << 62, 123_456_789_012_345] {
             let id = RunId::from_raw(raw);
             assert_eq!(id.to_string().parse(), Ok(id), "{raw}");
+        }
+    }
+
+    #[test]
+    fn log_numbers_are_whole_in_a_double_and_rise_with_their_ids() {
+        let mut ids = RunIds::new(0, None);
+        let mut last = 0;
+        for _ in 0..10_000 {
+            let id = ids.next(RUN_ID_EPOCH + (1 << 41) - 10);
+            let log = id.log_number();
+            assert!(last < log && log < 1 << 53, "{log}");
+            assert_eq!(RunId::of_log_number(log), id);
+            last = log;
         }
     }
 

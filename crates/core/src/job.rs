@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::{FootprintSpec, JobName, Millis, Policy, Schedule};
+use crate::{FootprintSpec, GlueKind, JobName, Millis, Policy, Schedule, Target};
 
 /// A definition of work: when, under which rules, and what.
 ///
@@ -53,6 +53,8 @@ pub struct Body {
     pub steps: Vec<Step>,
     /// Steps that run when the run comes to its end.
     pub handlers: Handlers,
+    /// Jobs that are run when a run of this one has succeeded.
+    pub children: Vec<JobName>,
     /// Commands or values that must hold before any step starts; else the run is skipped.
     pub preconditions: Vec<Precondition>,
     /// Time limit of the whole run, from its start to the end of its steps.
@@ -99,6 +101,8 @@ pub struct Step {
     pub name: String,
     /// What it runs.
     pub work: Work,
+    /// The executors it runs on; `None` for the one inside the server.
+    pub target: Option<Box<Target>>,
     /// Shell for [`Work::Shell`] and [`Work::Script`], as a command line.
     pub shell: Option<Vec<String>>,
     /// Working directory.
@@ -135,6 +139,10 @@ pub enum Work {
     Program(Vec<String>),
     /// A script, written to a file and given to the shell (or to its own `#!` line).
     Script(String),
+    /// A function that an executor knows by this name.
+    Handler(String),
+    /// A script that travels to an executor and is run there by its own interpreter.
+    Glue(GlueKind, String),
 }
 
 impl Default for Work {

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod executor;
 pub mod footprint;
 mod id;
 mod job;
@@ -34,15 +35,18 @@ mod waiting;
 
 pub use cadran_cron::{Dst, Millis, Schedule, Zone};
 pub use command::{Command, Refusal, Reply};
+pub use executor::{
+    Address, AddressError, Block, Dialect, Executor, GlueKind, GroupName, GroupNameError, Route, Target,
+};
 pub use footprint::{Access, Footprint, FootprintSpec, Key, KeyError, OnConflict, PoolShare};
 pub use id::{JobId, JobName, NameError, RunId, RunIdError, RunIds};
 pub use job::{
     Body, ContinueOn, Handler, Handlers, History, Job, Param, Precondition, Retry, ScheduleAction,
     ScheduleEntry, Step, StepNo, Work,
 };
-pub use order::{Found, Order, Outcome, Report, ReportKind, RunContext, Start};
+pub use order::{Ask, Found, Order, Outcome, Placement, Report, ReportKind, RunContext, Seat, Seats, Start};
 pub use policy::{Misfire, Overlap, Policy};
 pub use record::{Batch, JobPut, JobRemoved, JobState, Promise, RunRecord, RunUpdate, Skip};
-pub use run::{RunStatus, SkipReason, StepRecord, StepStatus, Trigger};
+pub use run::{RunStatus, SeatRecord, SeatStatus, SkipReason, StepRecord, StepStatus, Trigger};
 pub use time::{Now, instant_text};
 pub use waiting::{Holding, Waiting};

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::{Body, JobId, JobName, Millis, RunId, StepNo, Trigger};
+use crate::{Body, Executor, GroupName, JobId, JobName, Millis, RunId, SeatRecord, StepNo, Trigger};
 
 /// Sent to an executor.
 #[derive(Clone, Debug)]
@@ -36,6 +36,59 @@ pub struct Start {
     pub context: Arc<RunContext>,
     /// Outputs of earlier steps, (name, value).
     pub outputs: Arc<[(Box<str>, Box<str>)]>,
+    /// Where it runs; `None` for the executor inside the server.
+    pub placement: Option<Arc<Placement>>,
+}
+
+/// The executors that were chosen for one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Their group.
+    pub group: GroupName,
+    /// When they were chosen: executors file their logs by it.
+    pub at: Millis,
+    /// Which of them.
+    pub seats: Seats,
+}
+
+/// Which executors of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seats {
+    /// These, each with its share.
+    Chosen(Vec<Seat>),
+    /// The first of these that answers well.
+    Asked {
+        /// What they are asked.
+        ask: Ask,
+        /// In this order.
+        executors: Vec<Executor>,
+        /// The log number for whoever it is.
+        log: u64,
+    },
+    /// Nobody is there.
+    Nobody,
+}
+
+/// What an executor is asked before it gets an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Are you there?
+    Alive,
+    /// Is this job idle on you?
+    Idle,
+}
+
+/// One share of an attempt at one executor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Which share, from 0.
+    pub index: u32,
+    /// How many shares there are.
+    pub total: u32,
+    /// Who has it.
+    pub executor: Executor,
+    /// The number its log has there: below 2^53, never used twice.
+    pub log: u64,
 }
 
 /// What every step of a run knows about it.
@@ -86,6 +139,8 @@ pub enum ReportKind {
         /// Captured output, for a step with `output`.
         output: Option<Box<str>>,
     },
+    /// What became of one share of the attempt. Nothing follows from it but the record.
+    Seat(Box<SeatRecord>),
 }
 
 /// How an attempt ended.
@@ -105,6 +160,8 @@ pub enum Outcome {
     JobPreconditionUnmet(Box<str>),
     /// It could not be started, and why.
     NotStarted(Box<str>),
+    /// The executor reported a failure with this code, and what it said.
+    Reported(i32, Box<str>),
     /// The executor vanished with it.
     Lost,
 }
@@ -124,4 +181,8 @@ pub struct Found {
     pub ended: Option<(Millis, Outcome)>,
     /// Captured output, for an ended step with `output`.
     pub output: Option<Box<str>>,
+    /// It is still on, somewhere else: its reports will come.
+    pub lives: bool,
+    /// Its shares at executors.
+    pub seats: Vec<SeatRecord>,
 }

@@ -1,5 +1,5 @@
-use crate::Millis;
 use crate::policy::words;
+use crate::{Address, Millis};
 
 /// Why a run exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -198,4 +198,40 @@ pub struct StepRecord {
     pub message: Option<Box<str>>,
     /// The captured output, for a step with `output`.
     pub output: Option<Box<str>>,
+    /// The shares of the latest attempt, for a step that runs on executors of a group.
+    pub seats: Vec<SeatRecord>,
 }
+
+/// What is recorded of one share of a step at one executor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeatRecord {
+    /// Which share, from 0.
+    pub index: u32,
+    /// How many there are.
+    pub total: u32,
+    /// The executor's address.
+    pub address: Address,
+    /// The number of its log there.
+    pub log: u64,
+    /// When the order was made: executors file logs by it.
+    pub at: Millis,
+    /// Where it stands.
+    pub status: SeatStatus,
+    /// What the executor said.
+    pub message: Option<Box<str>>,
+}
+
+/// Where one share stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SeatStatus {
+    /// The order is on its way.
+    Sent,
+    /// The executor has taken it.
+    Running,
+    /// Done.
+    Succeeded,
+    /// Refused, failed, stopped or lost.
+    Failed,
+}
+
+words!(SeatStatus { Sent = "sent", Running = "running", Succeeded = "succeeded", Failed = "failed" });

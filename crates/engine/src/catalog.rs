@@ -76,6 +76,12 @@ impl Catalog {
             .map(|entry| (&entry.name, &*entry.shape.body, entry.shape.policy))
     }
 
+    /// Whether a job has a positional parameter, and so takes a text of somebody else's.
+    pub fn takes_text(&self, name: &JobName) -> bool {
+        let entry = self.find(name).and_then(|job| self.get(job));
+        entry.is_some_and(|entry| entry.shape.body.params.iter().any(|param| param.name.is_none()))
+    }
+
     /// How many jobs are not removed.
     pub fn len(&self) -> usize {
         self.entries.iter().flatten().filter(|entry| !entry.removed).count()

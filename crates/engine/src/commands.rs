@@ -12,6 +12,7 @@ use cadran_plan::Plan;
 use crate::effects::Token;
 use crate::engine::{Engine, Fire};
 use crate::restore::RestoredRun;
+use crate::running::LiveRun;
 
 /// How many runs may stand above one another: a job that triggers itself comes to an end.
 const DEPTH_MAX: u32 = 16;
@@ -66,8 +67,18 @@ impl Engine {
         parent: Option<RunId>,
         now: Now,
     ) -> Result<RunId, Refusal> {
-        let job = self.job(name)?;
         let parent = parent.map(|run| (run, self.depth_of(run) + 1));
+        self.trigger_below(name, params, parent, now)
+    }
+
+    fn trigger_below(
+        &mut self,
+        name: &JobName,
+        params: Vec<(Box<str>, Box<str>)>,
+        parent: Option<(RunId, u32)>,
+        now: Now,
+    ) -> Result<RunId, Refusal> {
+        let job = self.job(name)?;
         if parent.is_some_and(|(_, depth)| depth > DEPTH_MAX) {
             return Err(Refusal::Limit(format!(
                 "{DEPTH_MAX} runs stand above this one already: a job that triggers itself is stopped here"
@@ -84,6 +95,24 @@ impl Engine {
         }
         self.promise(job, now.wall, Trigger::Manual, params, parent, now)
             .ok_or_else(|| Refusal::NoSuchJob(name.clone()))
+    }
+
+    /// Runs the children of a run that succeeded, in the batch that records the success. The answer says which could
+    /// not be run.
+    pub(crate) fn trigger_children(&mut self, run: RunId, live: &LiveRun, now: Now) -> Option<Box<str>> {
+        let body = live.context.body.clone();
+        let mut refused = Vec::new();
+        for child in &body.children {
+            let parent = (run, live.depth + 1);
+            let done = match self.stopping {
+                true => Err(Refusal::Busy("the server is stopping")),
+                false => self.trigger_below(child, Vec::new(), Some(parent), now),
+            };
+            if let Err(refusal) = done {
+                refused.push(format!("child {child} was not run: {refusal}"));
+            }
+        }
+        (!refused.is_empty()).then(|| refused.join("; ").into())
     }
 
     fn pause(&mut self, name: &JobName, now: Now) -> Result<Reply, Refusal> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Batch, Command, Job, JobId, JobName, Order, Refusal, Reply, Report, RunId, RunStatus, SkipReason,
+    Address, Batch, Command, Executor, GroupName, Job, JobId, JobName, Order, Refusal, Reply, Report, RunId,
+    RunStatus, SkipReason,
 };
 use cadran_plan::index::Index;
 
@@ -35,8 +36,21 @@ pub enum Event {
     },
     /// The index that was asked for is built.
     IndexBuilt(Arc<Index>),
+    /// Executors came, went or were typed in.
+    Executors(Vec<ExecutorChange>),
     /// The server is stopping: nothing new starts.
     Stopping,
+}
+
+/// A change of who is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExecutorChange {
+    /// A group whose addresses were typed in.
+    Typed(GroupName, Vec<Executor>),
+    /// An executor says that it is there.
+    Seen(GroupName, Executor),
+    /// An executor says that it leaves.
+    Gone(GroupName, Address),
 }
 
 /// A change of the set of jobs.
@@ -77,6 +91,8 @@ pub struct Effects {
     pub changes: Vec<RunChange>,
     /// Jobs were added, changed or removed.
     pub jobs_changed: bool,
+    /// Executors came or went.
+    pub executors_changed: bool,
     /// Reports that spoke of attempts that are over.
     pub stale_reports: u64,
 }

@@ -8,7 +8,7 @@ use cadran_core::{
     JobId, Millis, Now, Order, Promise, Refusal, Reply, RunContext, RunId, RunIds, RunStatus, Skip,
     SkipReason, StepNo, Trigger,
 };
-use cadran_place::{Limits, Place};
+use cadran_place::{Limits, Place, Roster, Router};
 use cadran_plan::{Build, Plan, PlannedRun, Planner, Ring};
 use rustc_hash::FxHashMap;
 
@@ -78,6 +78,8 @@ pub struct Engine {
     pub(crate) catalog: Catalog,
     pub(crate) planner: Planner,
     pub(crate) place: Place,
+    pub(crate) roster: Roster,
+    pub(crate) router: Router,
     pub(crate) ring: Ring<Fire>,
     pub(crate) runs: FxHashMap<RunId, LiveRun>,
     pub(crate) timers: BTreeSet<(Millis, Timer)>,
@@ -115,6 +117,8 @@ impl Engine {
     pub fn new(options: Options) -> Engine {
         Engine {
             place: Place::new(options.limits),
+            roster: Roster::default(),
+            router: Router::default(),
             ids: RunIds::new(options.server, None),
             options,
             catalog: Catalog::default(),
@@ -156,6 +160,7 @@ impl Engine {
             }
             Event::Committed { seq, refused } => self.committed(seq, refused, now),
             Event::IndexBuilt(index) => self.planner.install(index),
+            Event::Executors(changes) => self.change_executors(changes, now),
             Event::Stopping => self.stopping = true,
         }
         self.start_admitted(now);
@@ -216,6 +221,11 @@ impl Engine {
         &self.planner
     }
 
+    /// The executors that are there.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
     /// How many runs are promised, waiting or running.
     pub fn live(&self) -> usize {
         self.runs.len()
@@ -250,6 +260,7 @@ impl Engine {
         if self.next_tick <= now.wall && self.planning == 0 {
             self.next_tick = (now.wall.div_euclid(TICK_MS) + 1) * TICK_MS;
             self.let_go_of_removed(now);
+            self.let_go_of_silent(now);
             let mut plan = Plan::default();
             self.planner.tick(now.wall, &self.catalog, &mut plan);
             self.carry_out(plan, now);

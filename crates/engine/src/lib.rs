@@ -30,11 +30,12 @@ mod effects;
 mod engine;
 mod firing;
 mod jobs;
+mod placing;
 mod restore;
 mod running;
 mod waiting;
 
 pub use catalog::Catalog;
-pub use effects::{Effects, Event, JobChange, RunChange, Token};
+pub use effects::{Effects, Event, ExecutorChange, JobChange, RunChange, Token};
 pub use engine::{Engine, Options, Wake};
 pub use restore::{Restored, RestoredJob, RestoredRun};

@@ -157,6 +157,7 @@ impl Engine {
         });
         let mut live =
             LiveRun::promised(context, policy, footprint, promise.parent.map_or(0, |(_, depth)| depth));
+        live.recall_seats(&record.state, &found);
         live.status = record.state.status;
         live.attempt = record.state.attempt;
         live.started_at = record.state.started_at.or(found.iter().map(|attempt| attempt.started_at).min());
@@ -176,6 +177,7 @@ impl Engine {
                 exit_code: None,
                 message: None,
                 output: None,
+                seats: Vec::new(),
             });
         }
         if !(records.is_empty() && found.is_empty()) || mode == Resume::Retry {

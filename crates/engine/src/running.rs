@@ -10,6 +10,7 @@ use cadran_core::{
 use cadran_flow::{Accepted, Next, Progress, Resume, StopWhy};
 
 use crate::engine::{Engine, Timer};
+use crate::placing::SeatsOf;
 
 /// A run that is promised, waits or runs.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct LiveRun {
     /// When its time limit is over, by the monotonic clock.
     pub(crate) limit_at: Option<Millis>,
     pub(crate) progress: Option<Progress>,
+    /// What executors of groups have of it.
+    pub(crate) seats: SeatsOf,
     /// What to go on with, for a run that was read back.
     pub(crate) past: Option<Box<Past>>,
 }
@@ -65,6 +68,7 @@ impl LiveRun {
             retried: None,
             limit_at: None,
             progress: None,
+            seats: Vec::new(),
             past: None,
         }
     }
@@ -92,7 +96,7 @@ impl LiveRun {
     }
 
     fn steps(&self) -> Option<Vec<StepRecord>> {
-        self.progress.as_ref().map(|progress| progress.records(&self.context.body))
+        self.progress.as_ref().map(|progress| self.with_seats(progress.records(&self.context.body)))
     }
 }
 
@@ -152,6 +156,13 @@ impl Engine {
             // Cut off by our own stop: the run stays open and goes on when the server is back.
             return;
         }
+        if let ReportKind::Seat(seat) = report.kind {
+            let (step, attempt) = (report.step, report.attempt);
+            if progress.live().any(|live| live == (step, attempt)) {
+                live.take_seat(step, *seat);
+            }
+            return;
+        }
         let mut next = Vec::new();
         if progress.report(&live.context.body, &report, now, &mut next) != Accepted::Yes {
             self.out.stale_reports += 1;
@@ -189,10 +200,12 @@ impl Engine {
                     if self.stopping {
                         continue;
                     }
+                    let placement = self.place_attempt(run, step, attempt, now);
+                    let Some(live) = self.runs.get(&run) else { return };
                     let outputs = live.progress.as_ref().map(Progress::outputs).unwrap_or_default();
                     let once = live.policy.at_most_once;
-                    let order =
-                        Order::Start(Start { run, step, attempt, context: live.context.clone(), outputs });
+                    let context = live.context.clone();
+                    let order = Order::Start(Start { run, step, attempt, context, outputs, placement });
                     if once && !planted::on(Bug::OrderBeforeRecord) {
                         let update = RunUpdate { steps: live.steps(), ..live.update(run) };
                         self.out.batch.runs.push(update);
@@ -270,6 +283,10 @@ impl Engine {
             _ => (status, skip, message),
         };
         assert!(live.status.may_become(status), "run {run}: {:?} cannot become {status:?}", live.status);
+        let message = match status {
+            RunStatus::Succeeded => self.trigger_children(run, &live, now).or(message),
+            _ => message,
+        };
         let began = live.progress.is_some();
         let steps = live.steps();
         live.status = status;

@@ -314,3 +314,24 @@ fn a_stopping_server_starts_nothing_and_goes_on_later() {
     assert_eq!(world.story("tick"), ["11:00 succeeded"]);
     world.check();
 }
+
+#[test]
+fn children_run_when_their_parent_has_succeeded() {
+    let mut world = World::new("2026-03-02T10:30:30Z");
+    let children = |names: &[&str]| {
+        let names: Vec<_> = names.iter().map(|name| name.parse().expect("a name")).collect();
+        move |job: &mut Job| std::sync::Arc::make_mut(&mut job.body).children = names
+    };
+    world.put("parent", "* * * * *", children(&["one", "two", "nobody"]));
+    world.put("one", "", children(&["two"]));
+    world.put("two", "", |_| {});
+    world.put("loop", "", children(&["loop"]));
+    world.exits("parent", &[0, 1]);
+    world.run_to("2026-03-02T10:32:30Z");
+    assert_eq!(world.story("parent"), ["10:31 succeeded", "10:32 failed"]);
+    assert_eq!((world.starts("one").len(), world.starts("two").len()), (1, 2), "of the first alone");
+    world.trigger("loop");
+    world.run_for(MIN);
+    assert_eq!(world.starts("loop").len(), 17, "a job that is its own child comes to an end");
+    world.check();
+}

@@ -54,6 +54,7 @@ impl Bench {
                 attempt: 1,
                 context: Arc::clone(&self.context),
                 outputs: Arc::from([]),
+                placement: None,
             })
         };
         let began = now();

@@ -44,6 +44,9 @@ pub(crate) fn of_step(
             argv.extend_from_slice(env.positional());
             (argv, Some(script))
         }
+        Work::Handler(_) | Work::Glue(..) => {
+            return Err("only an executor of a group can run this; name one with `executor`".into());
+        }
     };
     Ok((prepare(&argv, env, dir)?, script))
 }

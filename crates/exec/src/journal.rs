@@ -121,6 +121,8 @@ impl Journal {
             started_at: entry.started_at,
             ended: entry.ended.clone(),
             output: entry.ended.as_ref().and_then(|_| entry.output.clone()),
+            lives: false,
+            seats: Vec::new(),
         });
         found.collect()
     }
@@ -206,7 +208,7 @@ impl Journal {
     }
 }
 
-fn keys_of(run: RunId) -> RangeInclusive<Key> {
+pub(crate) fn keys_of(run: RunId) -> RangeInclusive<Key> {
     Key { run, step: StepNo(0), attempt: 0 }..=Key { run, step: StepNo(u16::MAX), attempt: u32::MAX }
 }
 
@@ -255,6 +257,10 @@ fn line_output(out: &mut String, key: Key, output: &str) {
 
 fn line_ended(out: &mut String, key: Key, at: Millis, outcome: &Outcome) {
     let _ = write!(out, "E {} {} {} {at} ", key.run, key.step.0, key.attempt);
+    write_outcome(out, outcome);
+}
+
+pub(crate) fn write_outcome(out: &mut String, outcome: &Outcome) {
     let _ = match outcome {
         Outcome::Exited(code) => writeln!(out, "exited {code}"),
         Outcome::Signaled(signal) => writeln!(out, "signaled {signal}"),
@@ -263,15 +269,16 @@ fn line_ended(out: &mut String, key: Key, at: Millis, outcome: &Outcome) {
         Outcome::PreconditionUnmet(why) => writeln!(out, "precondition {}", escaped(why)),
         Outcome::JobPreconditionUnmet(why) => writeln!(out, "job_precondition {}", escaped(why)),
         Outcome::NotStarted(why) => writeln!(out, "not_started {}", escaped(why)),
+        Outcome::Reported(code, why) => writeln!(out, "reported {code} {}", escaped(why)),
         Outcome::Lost => writeln!(out, "lost"),
     };
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
 }
 
-fn unescaped(text: &str) -> Box<str> {
+pub(crate) fn unescaped(text: &str) -> Box<str> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -327,7 +334,7 @@ fn replay_line(line: &str, entries: &mut BTreeMap<Key, Entry>) -> Option<()> {
     Some(())
 }
 
-fn parse_outcome(text: &str) -> Option<Outcome> {
+pub(crate) fn parse_outcome(text: &str) -> Option<Outcome> {
     let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
     Some(match word {
         "exited" => Outcome::Exited(rest.parse().ok()?),
@@ -337,6 +344,10 @@ fn parse_outcome(text: &str) -> Option<Outcome> {
         "precondition" => Outcome::PreconditionUnmet(unescaped(rest)),
         "job_precondition" => Outcome::JobPreconditionUnmet(unescaped(rest)),
         "not_started" => Outcome::NotStarted(unescaped(rest)),
+        "reported" => {
+            let (code, why) = rest.split_once(' ')?;
+            Outcome::Reported(code.parse().ok()?, unescaped(why))
+        }
         "lost" => Outcome::Lost,
         _ => return None,
     })
@@ -365,6 +376,7 @@ mod tests {
             Outcome::PreconditionUnmet("a\nb \\n c\r".into()),
             Outcome::JobPreconditionUnmet("".into()),
             Outcome::NotStarted("no  such\\".into()),
+            Outcome::Reported(500, "no\nway".into()),
             Outcome::Lost,
         ];
         let mut journal = open(dir.path());

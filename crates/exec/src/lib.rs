@@ -1,6 +1,6 @@
 //! How is an attempt of a step run on this machine, and what did it print?
 //!
-//! [`Local`] is the executor inside the server: orders go in by [`Local::submit`], reports come out of a sink, in
+//! [`Local`] is the executor inside the server, [`Remote`] gives the orders for executors elsewhere: orders go in by [`Local::submit`], reports come out of a sink, in
 //! batches. [`InProcess`] runs nothing and reports as if it had, for benchmarks and simulations. [`LogDir`] reads
 //! what attempts printed. [`Guard`] runs single commands in the foreground, with a budget on their whole tree.
 //!
@@ -54,6 +54,7 @@ mod process;
 mod procfs;
 mod sweep;
 mod taps;
+pub mod xxl;
 
 pub use error::ExecError;
 pub use guard::{Allowance, Ending, Guard};
@@ -63,3 +64,4 @@ pub use local::Local;
 pub use logs::{LogChunk, LogDir, LogFile};
 pub use options::{LocalOptions, Sink};
 pub use process::EXIT_OUTPUT_TOO_LARGE;
+pub use xxl::{Remote, RemoteOptions, Tokens};

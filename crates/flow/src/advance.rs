@@ -133,7 +133,7 @@ impl Progress {
         };
         slot.ended_at = at.into();
         slot.exit_code = match outcome {
-            Outcome::Exited(code) => Some(*code),
+            Outcome::Exited(code) | Outcome::Reported(code, _) => Some(*code),
             _ => None,
         };
         // Made only where it is kept: a success needs no words.

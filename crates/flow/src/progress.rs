@@ -147,6 +147,8 @@ impl Progress {
                 slot.started_at = report.at.into();
                 self.begun = true;
             }
+            // Told to the record by whoever keeps it.
+            ReportKind::Seat(_) => return Accepted::Yes,
             ReportKind::Ended { outcome, output } => {
                 let end = AttemptEnd { at: report.at, outcome, output: output.as_deref() };
                 self.attempt_over(body, no, end, now, out);

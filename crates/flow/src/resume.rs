@@ -207,6 +207,13 @@ impl Progress {
         let on: Vec<StepNo> = self.live().map(|(no, _)| no).collect();
         for no in on {
             let found = newest.get(&no);
+            if found.is_some_and(|found| found.lives && found.ended.is_none()) {
+                // It goes on where it is, and reports. A stop that it may not have heard is said once more.
+                if let Some(slot) = self.slot_mut(no).filter(|slot| slot.stopping) {
+                    out.push(Next::Stop { step: no, attempt: slot.attempt });
+                }
+                continue;
+            }
             if found.is_some_and(|found| is_stopped(found)) && self.start_over(no, now) {
                 continue;
             }
@@ -278,5 +285,5 @@ fn is_stopped(found: &Found) -> bool {
 }
 
 fn is_cut_off(found: &Found) -> bool {
-    matches!(found.ended, None | Some((_, Outcome::Lost)))
+    !found.lives && found.ended.is_none() || matches!(found.ended, Some((_, Outcome::Lost)))
 }

@@ -7,7 +7,9 @@ const GROWTH_MAX: u32 = 1000;
 /// Whether a failed attempt is worth another one. `failures` counts this one too.
 pub(crate) fn is_allowed(retry: &Retry, outcome: &Outcome, failures: u32) -> bool {
     let code_fits = match outcome {
-        Outcome::Exited(code) => retry.exit_codes.is_empty() || retry.exit_codes.contains(code),
+        Outcome::Exited(code) | Outcome::Reported(code, _) => {
+            retry.exit_codes.is_empty() || retry.exit_codes.contains(code)
+        }
         _ => retry.exit_codes.is_empty(),
     };
     code_fits && failures <= retry.limit

@@ -102,6 +102,7 @@ impl Slot {
             exit_code: self.exit_code,
             message: self.message.clone(),
             output: output.map(Into::into),
+            seats: Vec::new(),
         }
     }
 }

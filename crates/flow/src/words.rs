@@ -18,6 +18,8 @@ pub(crate) fn outcome(outcome: &Outcome, step: &Step) -> String {
         Outcome::PreconditionUnmet(why) => unmet("a precondition was not met", why),
         Outcome::JobPreconditionUnmet(why) => unmet("a precondition of the job was not met", why),
         Outcome::NotStarted(why) => unmet("could not be started", why),
+        Outcome::Reported(code, why) if why.is_empty() => format!("was reported as failed with {code}"),
+        Outcome::Reported(_, why) => format!("failed: {why}"),
         Outcome::Lost => "was lost with its executor".into(),
     }
 }

@@ -273,6 +273,8 @@ impl<'a> World<'a> {
                 started_at: self.clock().wall,
                 ended: (fate == 1).then(|| (self.clock().wall, self.outcome(step, attempt))),
                 output: None,
+                lives: false,
+                seats: Vec::new(),
             });
         }
         self.timers.clear();

@@ -2,7 +2,7 @@
 //!
 //! [`router`] makes the REST API under `/api/v1`, with `/health` and `/metrics` beside it, out of an [`ApiState`]: records
 //! are read from the store, logs from their files, and everything else is asked of the running server through the
-//! [`Server`] trait. [`serve`] puts it on a listener, with bounds on connections, heads, bodies, times and the stop.
+//! [`Server`] trait. [`executor_router`] is the door for executors, on a listener of its own. [`serve`] puts it on a listener, with bounds on connections, heads, bodies, times and the stop.
 //!
 //! ```no_run
 //! # async fn example(server: std::sync::Arc<dyn cadran_http::Server>, store: cadran_store::Store, logs: cadran_exec::LogDir)
@@ -25,6 +25,7 @@
 //! endpoint, since both come from one table.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod endpoint;
 mod error;
 mod guard;
@@ -37,8 +38,9 @@ mod state;
 pub mod token;
 mod view;
 
+pub use admin::{DoorCounts, ExecutorDesk, JobCall, executor_router};
 pub use endpoint::{openapi, router};
 pub use listen::{Limits, Peer, serve};
-pub use server::{FileProblem, Health, JobConflict, LiveEvent, Server};
+pub use server::{ExecutorGroup, ExecutorLine, FileProblem, Health, JobConflict, LiveEvent, Server};
 pub use state::ApiState;
 pub use token::{Token, TokenHash};

@@ -1,4 +1,7 @@
-use cadran_core::{Command, Holding, JobName, Millis, Refusal, Reply, RunId, RunStatus, Waiting};
+use cadran_core::{
+    Command, Executor, GroupName, Holding, JobName, Millis, Refusal, Reply, RunId, RunStatus, StepRecord,
+    Waiting,
+};
 use futures::future::BoxFuture;
 use tokio::sync::broadcast;
 
@@ -46,6 +49,16 @@ pub trait Server: Send + Sync + 'static {
     /// The wall clock.
     fn now(&self) -> Millis;
 
+    /// The executors that are there, by group.
+    fn executors(&self) -> Vec<ExecutorGroup> {
+        Vec::new()
+    }
+
+    /// Brings the logs of a run up to date that executors elsewhere have. What cannot be read now is left as it is.
+    fn refresh_logs(&self, _run: RunId, _steps: &[StepRecord], _is_over: bool) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Live events from now on. A receiver that falls behind loses the oldest, so an event is a hint to look at the
     /// store, never the only word of something.
     fn events(&self) -> broadcast::Receiver<LiveEvent>;
@@ -64,6 +77,28 @@ pub struct JobConflict {
     pub other_touches: String,
     /// Only some values of parameters make it so.
     pub by_params: bool,
+}
+
+/// A group of executors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutorGroup {
+    /// Its name.
+    pub name: GroupName,
+    /// Whether its addresses were typed in.
+    pub typed: bool,
+    /// In the order that routes choose from.
+    pub executors: Vec<ExecutorLine>,
+}
+
+/// One executor of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutorLine {
+    /// Who.
+    pub executor: Executor,
+    /// When it first registered; `None` when it was typed in.
+    pub since: Option<Millis>,
+    /// How long ago it last did.
+    pub silent_ms: Option<Millis>,
 }
 
 /// A run changed its status.

@@ -2,7 +2,7 @@
 //!
 //! Everything that leaves the ring asks [`Place::admit`] and gets one [`Verdict`]: start, wait, or skip with the
 //! reason; and, under `overlap: replace`, the runs to stop first. When a run ends, [`Place::release`] names those
-//! that may start in its stead.
+//! that may start in its stead. [`Roster`] knows which executors are there, and [`Router`] chooses one for an order.
 //!
 //! ```
 //! use cadran_core::{JobId, Overlap, RunId, Trigger};
@@ -31,6 +31,9 @@
 
 mod candidate;
 pub mod conflicts;
+mod md5;
+mod roster;
+mod route;
 mod touched;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -42,6 +45,8 @@ use rustc_hash::FxHashMap;
 
 use candidate::Urgency;
 pub use candidate::{Admission, Blocker, Candidate, Freed, Verdict, WaitReason, Wanted, Why};
+pub use roster::{ExecutorView, GROUPS_MAX, GroupView, MEMBERS_MAX, Roster, RosterFull, SILENT_MS_MAX};
+pub use route::{Choice, Router, job_number, mixed};
 use touched::{Entry, Touched};
 
 /// Bounds of the wait room.

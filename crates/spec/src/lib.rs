@@ -40,6 +40,7 @@ pub use diagnostic::{Code, Diagnostic, Severity};
 pub use folder::{
     Change, FILES_MAX, FileDiagnostics, Folder, Scan, WatchHandle, WatchOptions, read_file, watch,
 };
+pub use read::{ExecutorsFile, GroupEntry, read_executors};
 pub use read::{
     Key, MAX_ACTIVE_STEPS_DEFAULT, Parsed, RESOURCES_FILE, ReadOptions, Reader, Resources, Section, Shape,
     key, read_job, read_settings,

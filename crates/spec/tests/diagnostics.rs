@@ -75,7 +75,7 @@ fn keys_of_other_schedulers() {
     );
     check(
         "steps:\n  - name: a\n    executor: docker\n    run: x\n",
-        "3:5+8 steps[0].executor | `executor` is not supported by Cadran | Cadran runs commands: write what it does as `run` or `script`",
+        "3:15+6 steps[0].executor | `executor: docker` is not supported by Cadran | write what the step does as `run` or `script`; `executor` names a group of executors",
     );
     check(
         "type: agent\nrun: x\n",
@@ -493,7 +493,7 @@ fn not_text() {
 fn columns_count_characters_and_escapes_do_not_mislead() {
     check(
         "run: é\nétage: 1\nname: x\n",
-        "2:1+5 étage | unknown key `étage` | a job has the keys name, description, labels, tags, schedule, timezone, dialect, dst, misfire, catchup_window, overlap, skip_if_successful, priority, footprint, timeout, retry, env, params, shell, dir, preconditions, type, steps, run, script, handlers, max_active_steps, history, hist_retention_days, hist_retention_runs",
+        "2:1+5 étage | unknown key `étage` | a job has the keys name, description, labels, tags, schedule, timezone, dialect, dst, misfire, catchup_window, overlap, skip_if_successful, priority, footprint, timeout, retry, env, params, shell, dir, preconditions, type, steps, run, script, handlers, executor, handler, glue, route, block, concurrency, children, max_active_steps, history, hist_retention_days, hist_retention_runs",
     );
     // The place inside of an escaped text is not known: the whole of it is underlined.
     check(
@@ -508,6 +508,46 @@ fn columns_count_characters_and_escapes_do_not_mislead() {
     check(
         "env: {A: &a 12}\nrun: x\ntimeout: *a\n",
         "3:10+2 timeout | `timeout`: `12` has no unit, allowed are whole numbers with w, d, h, m, s or ms, largest unit first | write `12s` for seconds",
+    );
+}
+
+#[test]
+fn executors() {
+    check(
+        "handler: h\n",
+        "1:1+7 handler | `handler` is for a step on an executor, and none is named | add `executor: GROUP`, the name its executors register under",
+    );
+    check(
+        "executor: g\nhandler: h\nrun: x\n",
+        "3:1+3 run | `run` stands beside `handler`, which says what is run already | keep one of the two",
+    );
+    check(
+        "executor: g\nglue: shell\n",
+        "2:1+4 glue | `glue` names the language of a script, and there is no `script` | add `script: |` and the lines below it",
+    );
+    check(
+        "executor: g\nhandler: h\nroute: robin\n",
+        "3:8+5 route | `route` cannot be `robin` | allowed are first, last, round, random, consistent_hash, least_frequently_used, least_recently_used, failover, busyover, sharding_broadcast, lfu, lru, broadcast",
+    );
+    check(
+        "executor: g\nhandler: h\nblock: discrad\n",
+        "3:8+7 block | `block` cannot be `discrad` | did you mean `discard`?",
+    );
+    check(
+        "executor: 'a b'\nhandler: h\n",
+        "1:11+5 executor | `executor` cannot be `a b`: the name of a group has 1 to 64 letters, digits, '_', '.' and '-', and starts with a letter or a digit",
+    );
+    check(
+        "route: first\nsteps: [x]\n",
+        "1:1+5 route | `route` of the job is for jobs on executors, and none is named | add `executor: GROUP` to the job",
+    );
+    check(
+        "steps:\n  - {executor: g, handler: h, env: {A: 1}}\n",
+        "2:31+3 steps[0].env | `env` is for commands; what this step runs is known to its executor alone | remove one of the two",
+    );
+    check(
+        "executor: g\nhandler: h\npreconditions: test -e /x\n",
+        "3:1+13 preconditions | preconditions are checked by the server before it starts a process, and a step of this job runs on an executor | check it in a job of its own, or in the handler",
     );
 }
 

@@ -1,7 +1,8 @@
 //! What a good file means: every field, in every spelling.
 
 use cadran_core::{
-    Handler, History, Job, Misfire, Overlap, Policy, Retry, ScheduleAction, StepNo, Work, Zone,
+    Block, GlueKind, Handler, History, Job, Misfire, Overlap, Policy, Retry, Route, ScheduleAction, StepNo,
+    Target, Work, Zone,
 };
 use cadran_cron::{Dialect, Rule};
 use cadran_spec::{Parsed, ReadOptions, Reader, read_job};
@@ -364,4 +365,59 @@ fn a_byte_order_mark_and_line_ends_of_windows() {
         read_job(b"\xef\xbb\xbfrun: |\r\n  a\r\n  b\r\nname: n\r\n", "job", &ReadOptions::default()).unwrap();
     assert_eq!(parsed.job.body.steps[0].work, Work::Shell("a\nb\n".into()));
     assert_eq!(parsed.job.name.as_str(), "n");
+}
+
+#[test]
+fn steps_on_executors() {
+    let one =
+        job("executor: billing\nhandler: demoJobHandler\nroute: ROUND\nblock: DISCARD_LATER\nparams: a b\n");
+    let step = &one.body.steps[0];
+    assert_eq!((step.name.as_str(), &step.work), ("main", &Work::Handler("demoJobHandler".into())));
+    let target = step.target.as_deref().unwrap();
+    assert_eq!(
+        (target.group.as_str(), target.route, target.block),
+        ("billing", Route::Round, Block::Discard)
+    );
+    assert_eq!((target.concurrency, &target.params), (1, &None), "the parameters are the job's own");
+    assert_eq!(one.body.params.len(), 2);
+
+    let many = job("\
+executor: billing
+route: lru
+steps:
+  - {name: a, handler: h, params: 'day ${DAY}', block: concurrent, concurrency: 3}
+  - {name: b, run: echo here, executor: local}
+  - {name: c, executor: reports, route: broadcast, glue: GLUE_PYTHON, script: print(1)}
+  - echo there
+handlers: {exit: echo bye}
+");
+    let shown: Vec<String> = many
+        .body
+        .steps
+        .iter()
+        .map(|step| match step.target.as_deref() {
+            None => "here".to_owned(),
+            Some(Target { group, route, block, concurrency, params }) => {
+                let params = params.as_deref().unwrap_or("-");
+                format!("{group} {} {} {concurrency} {params}", route.word(), block.word())
+            }
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "billing least_recently_used concurrent 3 day ${DAY}",
+            "here",
+            "reports sharding_broadcast serial 1 -",
+            "billing least_recently_used serial 1 -"
+        ]
+    );
+    assert_eq!(many.body.steps[2].work, Work::Glue(GlueKind::Python, "print(1)".into()));
+    assert!(many.body.handlers.get(Handler::Exit).unwrap().target.is_none(), "handlers stay on the server");
+    for (route, word) in Route::WORDS {
+        for word in [word.to_string(), word.to_uppercase()] {
+            let job = job(&format!("executor: g\nhandler: h\nroute: {word}\n"));
+            assert_eq!(job.body.steps[0].target.as_deref().unwrap().route, *route);
+        }
+    }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Body, ContinueOn, Dst, FootprintSpec, Handlers, History, JobName, Misfire, OnConflict, Overlap, Param,
-    Policy, PoolShare, Precondition, Retry, ScheduleAction, ScheduleEntry, Step, StepNo, Work, Zone,
+    Block, Body, ContinueOn, Dst, FootprintSpec, GlueKind, Handlers, History, JobName, Misfire, OnConflict,
+    Overlap, Param, Policy, PoolShare, Precondition, Retry, Route, ScheduleAction, ScheduleEntry, Step,
+    StepNo, Target, Work, Zone,
 };
 use cadran_cron::Dialect;
 use cadran_spec::{DecodeError, Decoder, ReadOptions, ScheduleText, encode, read_job, stored_schedules};
@@ -53,7 +54,30 @@ fn retry() -> BoxedStrategy<Retry> {
 }
 
 fn work() -> BoxedStrategy<Work> {
-    prop_oneof![text().prop_map(Work::Shell), texts().prop_map(Work::Program), text().prop_map(Work::Script)]
+    let glue =
+        (0..GlueKind::WORDS.len(), text()).prop_map(|(at, text)| Work::Glue(GlueKind::WORDS[at].0, text));
+    prop_oneof![
+        text().prop_map(Work::Shell),
+        texts().prop_map(Work::Program),
+        text().prop_map(Work::Script),
+        text().prop_map(Work::Handler),
+        glue
+    ]
+    .boxed()
+}
+
+fn target() -> BoxedStrategy<Box<Target>> {
+    let words = (0..Route::WORDS.len(), 0..Block::WORDS.len());
+    (words, 1..9u32, maybe(text()))
+        .prop_map(|((route, block), concurrency, params)| {
+            Box::new(Target {
+                route: Route::WORDS[route].0,
+                block: Block::WORDS[block].0,
+                concurrency,
+                params,
+                ..Target::new("billing".parse().expect("a name"))
+            })
+        })
         .boxed()
 }
 
@@ -77,10 +101,11 @@ fn step() -> BoxedStrategy<Step> {
         maybe(text()),
         maybe(text()),
         maybe(1..32i32),
+        maybe(target()),
     );
     (what, around)
         .prop_map(|((name, work, shell, dir, env, retry, timeout_ms), around)| {
-            let (continue_on, preconditions, output, stdout, stderr, signal_on_stop) = around;
+            let (continue_on, preconditions, output, stdout, stderr, signal_on_stop, target) = around;
             Step {
                 name,
                 work,
@@ -96,6 +121,7 @@ fn step() -> BoxedStrategy<Step> {
                 stdout,
                 stderr,
                 signal_on_stop,
+                target,
             }
         })
         .boxed()
@@ -151,6 +177,7 @@ fn body() -> BoxedStrategy<Body> {
                         .map(|(name, default, required)| Param { name, default, required })
                         .collect(),
                     steps,
+                    children: vec!["child".parse().expect("a name")],
                     handlers: Handlers { steps: handlers.map(|step| step.map(Box::new)) },
                     preconditions,
                     timeout_ms,
@@ -305,7 +332,10 @@ fn what_does_not_read_says_which_job_and_why() {
     check(r#"{"v":1}"#, "missing field `body`");
     check(r#"{"v":2,"body":{"steps":[]}}"#, "version 2; this program reads up to 1");
     check(r#"{"v":1,"body":{"steps":[]}}"#, "0 steps");
-    check(r#"{"v":1,"body":{"steps":[{"name":"a"}]}}"#, "not exactly one of run, program and script");
+    check(
+        r#"{"v":1,"body":{"steps":[{"name":"a"}]}}"#,
+        "not exactly one of run, program, script and handler",
+    );
     check(r#"{"v":1,"body":{"steps":[{"name":"a","run":"x","depends":[7]}]}}"#, "depends on step 7");
     check(r#"{"v":1,"schedules":["61 * * * *"],"body":{"steps":[{"name":"a","run":"x"}]}}"#, "bad schedule");
     check(r#"{"v":1,"overlap":"zzz","body":{"steps":[{"name":"a","run":"x"}]}}"#, "overlap cannot be `zzz`");

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use cadran_core::{Millis, StepRecord, StepStatus};
+use cadran_core::{Millis, SeatRecord, SeatStatus, StepRecord, StepStatus};
 use serde::{Deserialize, Serialize};
 
 /// One step in a row. Names are short because the row of every run carries them.
@@ -27,6 +27,64 @@ struct StepShape<'a> {
     message: Option<Cow<'a, str>>,
     #[serde(borrow, rename = "o", default, skip_serializing_if = "Option::is_none")]
     output: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "p", default, skip_serializing_if = "Vec::is_empty")]
+    seats: Vec<SeatShape<'a>>,
+}
+
+/// One share of a step at an executor.
+#[derive(Serialize, Deserialize)]
+struct SeatShape<'a> {
+    #[serde(rename = "i", default, skip_serializing_if = "is_zero")]
+    index: u32,
+    #[serde(rename = "t", default = "one", skip_serializing_if = "is_one")]
+    total: u32,
+    #[serde(borrow, rename = "u")]
+    address: Cow<'a, str>,
+    #[serde(rename = "l")]
+    log: u64,
+    #[serde(rename = "b")]
+    at: Millis,
+    #[serde(borrow, rename = "s")]
+    status: Cow<'a, str>,
+    #[serde(borrow, rename = "m", default, skip_serializing_if = "Option::is_none")]
+    message: Option<Cow<'a, str>>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+impl<'a> From<&'a SeatRecord> for SeatShape<'a> {
+    fn from(seat: &'a SeatRecord) -> SeatShape<'a> {
+        SeatShape {
+            index: seat.index,
+            total: seat.total,
+            address: Cow::Borrowed(seat.address.as_str()),
+            log: seat.log,
+            at: seat.at,
+            status: Cow::Borrowed(seat.status.word()),
+            message: seat.message.as_deref().map(Cow::Borrowed),
+        }
+    }
+}
+
+impl SeatShape<'_> {
+    fn seat(self) -> Result<SeatRecord, String> {
+        Ok(SeatRecord {
+            index: self.index,
+            total: self.total,
+            address: self.address.parse().map_err(|error| format!("steps: {error}"))?,
+            log: self.log,
+            at: self.at,
+            status: SeatStatus::from_word(&self.status)
+                .ok_or_else(|| format!("steps: no status of a share is named {:?}", self.status))?,
+            message: self.message.map(Into::into),
+        })
+    }
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -46,6 +104,7 @@ pub(crate) fn steps_text(steps: &[StepRecord]) -> String {
             exit_code: step.exit_code,
             message: step.message.as_deref().map(Cow::Borrowed),
             output: step.output.as_deref().map(Cow::Borrowed),
+            seats: step.seats.iter().map(SeatShape::from).collect(),
         })
         .collect();
     to_json(&shapes)
@@ -67,6 +126,7 @@ pub(crate) fn steps(text: &str) -> Result<Vec<StepRecord>, String> {
                 exit_code: shape.exit_code,
                 message: shape.message.map(Into::into),
                 output: shape.output.map(Into::into),
+                seats: shape.seats.into_iter().map(SeatShape::seat).collect::<Result<_, _>>()?,
             })
         })
         .collect()
@@ -115,6 +175,20 @@ mod tests {
             exit_code: None,
             message: None,
             output: None,
+            seats: Vec::new(),
+        }
+    }
+
+    fn seat(status: SeatStatus, message: Option<&str>) -> SeatRecord {
+        let address = "http://10.0.0.1:9999/".parse().unwrap();
+        SeatRecord {
+            index: 1,
+            total: 2,
+            address,
+            log: (1 << 53) - 1,
+            at: 7,
+            status,
+            message: message.map(Into::into),
         }
     }
 
@@ -129,6 +203,7 @@ mod tests {
             exit_code: Some(-1),
             message: Some("it said \"no\"\n\0\\ 🦀".into()),
             output: Some("".into()),
+            seats: vec![seat(SeatStatus::Succeeded, None), seat(SeatStatus::Failed, Some("\0 no"))],
             ..step("b'; drop table runs; --")
         };
         let all = vec![step("a"), full];
@@ -146,6 +221,11 @@ mod tests {
     fn the_shape_on_disk_never_changes() {
         let one = StepRecord { status: StepStatus::Succeeded, attempt: 1, started_at: Some(5), ..step("a") };
         assert_eq!(steps_text(&[one]), r#"[{"n":"a","s":"succeeded","a":1,"b":5}]"#);
+        let placed = StepRecord { seats: vec![seat(SeatStatus::Running, None)], ..step("a") };
+        assert_eq!(
+            steps_text(&[placed]),
+            r#"[{"n":"a","s":"pending","p":[{"i":1,"t":2,"u":"http://10.0.0.1:9999/","l":9007199254740991,"b":7,"s":"running"}]}]"#
+        );
         assert_eq!(params_text(&[("k".into(), "v".into())]).unwrap(), r#"[["k","v"]]"#);
         assert_eq!(holes_text(&[(1, 2)]).unwrap(), "[[1,2]]");
     }

@@ -5,12 +5,14 @@
 //! process. PostgreSQL takes part when `CADRAN_TEST_POSTGRES` names a server.
 
 mod burst;
+mod executors;
 mod lateness;
 mod many;
 mod measure;
 mod plain;
 mod processes;
 mod steady;
+mod stub;
 mod world;
 
 #[global_allocator]
@@ -43,6 +45,7 @@ fn main() {
         ("many", many::run),
         ("processes", processes::run),
         ("lateness", lateness::run),
+        ("executors", executors::run),
     ] {
         if asked.wants(name) {
             println!("\n## {name}");

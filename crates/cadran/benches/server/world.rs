@@ -127,7 +127,9 @@ impl World {
         let (clock, line, seen) = (Clock::start(), Line::default(), Arc::new(Seen::default()));
         let limits = Limits { slots: usize::MAX, ..Limits::default() };
         let mut engine = Engine::new(Options { limits, ..Options::default() });
-        revive::restore(&store, &mut engine, Vec::new(), clock.now()).await.expect("the record can be read");
+        revive::restore(&store, &mut engine, Vec::new(), None, clock.now())
+            .await
+            .expect("the record can be read");
         let executor = if delay.is_zero() {
             InProcess::new(clock::wall, line.sink())
         } else {
@@ -183,6 +185,16 @@ impl World {
 pub(crate) fn fleet(count: usize, policy: Policy, text: impl Fn(usize) -> String) -> Vec<JobChange> {
     let step = Step { name: "main".into(), work: Work::Shell("true".into()), ..Step::default() };
     let body = Arc::new(Body { steps: vec![step], max_active_steps: 1, ..Body::default() });
+    fleet_of(count, policy, &body, text)
+}
+
+/// A fleet of jobs that do this.
+pub(crate) fn fleet_of(
+    count: usize,
+    policy: Policy,
+    body: &Arc<Body>,
+    text: impl Fn(usize) -> String,
+) -> Vec<JobChange> {
     let utc = Zone::utc();
     let none: Arc<str> = "".into();
     let mut shared: std::collections::HashMap<String, (Arc<[ScheduleEntry]>, Arc<str>)> = Default::default();
@@ -194,7 +206,7 @@ pub(crate) fn fleet(count: usize, policy: Policy, text: impl Fn(usize) -> String
                 .or_insert_with_key(|text| {
                     let schedule = Schedule::parse(text, &utc, Dialect::default()).expect("a good schedule");
                     let entry = ScheduleEntry { schedule: Arc::new(schedule), action: ScheduleAction::Start };
-                    ([entry].into(), encode(&[ScheduleText::new(text)], &policy, &body))
+                    ([entry].into(), encode(&[ScheduleText::new(text)], &policy, body))
                 })
                 .clone();
             let name: JobName = format!("job-{no}").parse().expect("a good name");

@@ -26,7 +26,7 @@ pub use output::{escaped, is_terminal, out, out_bytes, out_json, paint, talk};
 pub use table::{Cell, Colour, Table, instant, status_colour, took};
 pub use wait::wait_for;
 
-use crate::commands::{history, jobs, logs, pause, ps, resume, retry, stop, trigger, why};
+use crate::commands::{executors, history, jobs, logs, pause, ps, resume, retry, stop, trigger, why};
 
 /// Which server, and how to answer.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -67,6 +67,7 @@ pub enum Commands {
     Stop(stop::Args),
     Retry(retry::Args),
     Jobs(jobs::Args),
+    Executors(executors::Args),
 }
 
 impl Commands {
@@ -83,6 +84,7 @@ impl Commands {
             Commands::Stop(args) => block_on(args.client.json, stop::run(args)),
             Commands::Retry(args) => block_on(args.client.json, retry::run(args)),
             Commands::Jobs(args) => block_on(args.client.json, jobs::run(args)),
+            Commands::Executors(args) => block_on(args.client.json, executors::run(args)),
         }
     }
 }

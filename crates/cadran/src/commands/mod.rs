@@ -1,9 +1,11 @@
 //! One file per subcommand.
 
 pub mod check;
+pub mod executors;
 pub mod files;
 pub mod fuzz;
 pub mod history;
+pub mod import;
 pub mod jobs;
 pub mod logs;
 pub mod next;

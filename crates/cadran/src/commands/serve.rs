@@ -8,9 +8,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use cadran_core::Zone;
+use cadran_core::{Executor, GroupName, Order, RunId, Zone};
 use cadran_engine::{Engine, Event, JobChange, Options};
-use cadran_exec::{Local, LocalOptions, LogDir};
+use cadran_exec::{Local, LocalOptions, LogDir, Remote, RemoteOptions, Tokens};
 use cadran_http::{ApiState, FileProblem, token};
 use cadran_place::Limits;
 use cadran_spec::{
@@ -24,7 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::defaults;
 use crate::server::clock::{self, Clock};
 use crate::server::turn::Orders;
-use crate::server::{self, Desk, Line, Problems, revive};
+use crate::server::{self, Desk, Executors, Line, Problems, revive};
 
 /// Run the server: watch job files, fire every due, keep the record.
 #[derive(Debug, clap::Args)]
@@ -58,6 +58,18 @@ pub struct Args {
     /// Allow an address other machines can reach, because something in front of it speaks TLS.
     #[arg(long)]
     behind_proxy: bool,
+    /// File of executor groups, their addresses and tokens [default: DATA/executors.yaml].
+    #[arg(long, env = "CADRAN_EXECUTORS", value_name = "FILE")]
+    executors: Option<PathBuf>,
+    /// Address and port where XXL-JOB executors register and report; open once a token for them is set.
+    #[arg(long, env = "CADRAN_EXECUTOR_LISTEN", value_name = "ADDRESS", default_value = defaults::EXECUTOR_LISTEN)]
+    executor_listen: SocketAddr,
+    /// Token shared with executors, for groups that have none of their own in the file.
+    #[arg(long, env = "CADRAN_EXECUTOR_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    executor_token: Option<String>,
+    /// Milliseconds between two looks at what executors have; waits for lost work shrink with it.
+    #[arg(long, hide = true)]
+    executor_look_ms: Option<u64>,
     /// Log lines as JSON.
     #[arg(long)]
     log_json: bool,
@@ -104,6 +116,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let token = token::load_or_create(&args.data.join("token"))?;
     let url =
         args.store.clone().unwrap_or_else(|| format!("sqlite:{}", args.data.join("cadran.db").display()));
+    let (tokens, typed) = read_executors(&args)?;
     let store = Store::open(&url).await?;
     let listener =
         TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
@@ -115,13 +128,26 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     exec.live_max = exec.live_max.max(args.slots);
     exec.keeper = keeper_command();
     let logs = LogDir::new(exec.logs.clone());
-    let (local, found) = Local::open(exec, clock::wall, line.sink()).await?;
+    let (local, mut found) = Local::open(exec, clock::wall, line.sink()).await?;
     let local = Arc::new(local);
+    let mut remote = RemoteOptions::new(&args.data);
+    if let Some(look) = args.executor_look_ms.map(Duration::from_millis) {
+        remote.look_every = look;
+        (remote.idle_time_max, remote.silent_time_max) = (look * 3, look * 6);
+        (remote.doubtful_time_max, remote.timeout_margin) = (look * 60, look * 10);
+    }
+    let roster_file = remote.ledger.with_file_name("roster.json");
+    let (remote, out, floor) = Remote::open(remote, tokens.clone(), clock::wall, line.sink())?;
+    let remote = Arc::new(remote);
+    found.extend(out);
 
     let limits = Limits { slots: args.slots, ..Limits::default() };
     let options = Options { limits, lookahead_ms: defaults::LOOKAHEAD_MS, ..Options::default() };
     let mut engine = Engine::new(options);
-    let files = revive::restore(&store, &mut engine, found, clock.now()).await?;
+    let executors = Executors::new(line.clone(), clock, remote.clone(), roster_file, &mut engine, typed);
+    let executors = Arc::new(executors);
+    let floor = (floor > 0).then(|| RunId::of_log_number(floor));
+    let files = revive::restore(&store, &mut engine, found, floor, clock.now()).await?;
     let mut folder = Folder::new(&jobs, ReadOptions { default_zone: zone, ..ReadOptions::default() });
     folder.known(files);
     // The files are read before the first tick: what was edited or deleted while the server was away counts.
@@ -131,14 +157,14 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let job_count = engine.catalog().len();
 
     let orders: Orders = {
-        let local = local.clone();
-        Arc::new(move |orders| local.submit(orders))
+        let (local, remote) = (local.clone(), remote.clone());
+        Arc::new(move |orders| send(orders, &local, &remote))
     };
     let running = server::start(line.clone(), clock, engine, store.clone(), orders)?;
     let watch = watch(folder, line, problems.clone())?;
     let pruning = tokio::spawn(prune(store.clone(), logs.clone()));
 
-    let desk = Arc::new(Desk::new(&running, problems));
+    let desk = Arc::new(Desk::new(&running, problems).with_executors(executors.clone()));
     let api = cadran_http::router(ApiState::new(desk, store, logs, token.hash()));
     let (stop_http, http_stopped) = tokio::sync::oneshot::channel::<()>();
     let http = tokio::spawn(cadran_http::serve(
@@ -149,11 +175,13 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         },
         cadran_http::Limits::default(),
     ));
+    let door = open_door(&args, &tokens, executors).await?;
     data.announce(address)?;
     println!(
-        "cadran is ready: {job_count} jobs from {}, API on http://{address}, data in {}",
+        "cadran is ready: {job_count} jobs from {}, API on http://{address}, data in {}{}",
         jobs.display(),
-        args.data.display()
+        args.data.display(),
+        door.as_ref().map(|door| format!(", executors on http://{}", door.address)).unwrap_or_default()
     );
 
     wait_for_stop().await?;
@@ -171,9 +199,107 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         () = second_signal() => bail!("stopped at once; runs that were cut off are taken up at the next start"),
     }
     let _ = http.await;
+    if let Some(door) = door {
+        let _ = door.stop.send(());
+        let _ = door.task.await;
+    }
     data.withdraw();
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts that were placed go out to executors, the others to the one in here; stops and closes concern both.
+fn send(orders: Vec<Order>, local: &Local, remote: &Remote) {
+    let (mut here, mut away) = (Vec::with_capacity(orders.len()), Vec::new());
+    for order in orders {
+        match &order {
+            Order::Start(start) if start.placement.is_some() => away.push(order),
+            Order::Start(_) => here.push(order),
+            Order::Stop { .. } | Order::Close { .. } => {
+                if remote.is_used() || !away.is_empty() {
+                    away.push(order.clone());
+                }
+                here.push(order);
+            }
+        }
+    }
+    if !here.is_empty() {
+        local.submit(here);
+    }
+    if !away.is_empty() {
+        remote.submit(away);
+    }
+}
+
+/// Groups with addresses that were typed in.
+type Typed = Vec<(GroupName, Vec<Executor>)>;
+
+fn read_executors(args: &Args) -> anyhow::Result<(Arc<Tokens>, Typed)> {
+    let given = args.executors.clone();
+    let path = given.clone().unwrap_or_else(|| args.data.join("executors.yaml"));
+    let file = match fs::read(&path) {
+        Ok(text) => cadran_spec::read_executors(&text).map_err(|found| {
+            let name = path.display().to_string();
+            let text = String::from_utf8_lossy(&text);
+            let all: Vec<String> = found.iter().map(|found| found.render(&name, &text, false)).collect();
+            anyhow::anyhow!("the file of executors cannot be used\n{}", all.join("\n"))
+        })?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && given.is_none() => Default::default(),
+        Err(error) => bail!("cannot read the file of executors {}: {error}", path.display()),
+    };
+    let mut tokens = Tokens::default();
+    if let Some(token) = args.executor_token.as_ref().or(file.token.as_ref()) {
+        tokens.set_all(token)?;
+    }
+    let mut typed = Typed::new();
+    for group in file.groups {
+        if let Some(token) = &group.token {
+            tokens.set(group.name.clone(), token).with_context(|| format!("group {}", group.name))?;
+        }
+        if !group.executors.is_empty() {
+            typed.push((group.name, group.executors));
+        }
+    }
+    Ok((Arc::new(tokens), typed))
+}
+
+/// The listener for executors.
+struct Door {
+    address: SocketAddr,
+    stop: tokio::sync::oneshot::Sender<()>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// Closed until a token is set: without one anybody could report results.
+async fn open_door(
+    args: &Args,
+    tokens: &Arc<Tokens>,
+    executors: Arc<Executors>,
+) -> anyhow::Result<Option<Door>> {
+    if tokens.is_empty() {
+        return Ok(None);
+    }
+    let listener = TcpListener::bind(args.executor_listen)
+        .await
+        .with_context(|| format!("cannot listen for executors on {}", args.executor_listen))?;
+    let address = listener.local_addr()?;
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "executors speak plain HTTP: let nobody but them reach this address");
+    }
+    let counts = executors.counts.clone();
+    let router = cadran_http::executor_router(executors, tokens.clone(), counts);
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let until = async {
+        let _ = stopped.await;
+    };
+    // Executors keep connections open between two calls that are half a minute apart.
+    let limits = cadran_http::Limits {
+        connections_max: 4096,
+        head_time_max: Duration::from_secs(75),
+        ..cadran_http::Limits::default()
+    };
+    let task = tokio::spawn(cadran_http::serve(listener, router, until, limits));
+    Ok(Some(Door { address, stop, task }))
 }
 
 /// How often and how soon the lock on the data directory is tried again: two seconds in all, which is long for a

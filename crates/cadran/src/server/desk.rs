@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use cadran_core::{Command, Holding, JobId, JobName, Millis, Refusal, Reply, RunId, Waiting};
+use cadran_core::{Command, Holding, JobId, JobName, Millis, Refusal, Reply, RunId, StepRecord, Waiting};
 use cadran_engine::Engine;
-use cadran_http::{FileProblem, Health, JobConflict, LiveEvent, Server};
+use cadran_http::{ExecutorGroup, FileProblem, Health, JobConflict, LiveEvent, Server};
 use futures::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::broadcast;
@@ -12,7 +12,7 @@ use tokio::sync::broadcast;
 use super::clock::{self, Clock};
 use super::exclusions::exclusions;
 use super::recorder::StoreHealth;
-use super::{Line, Running};
+use super::{Executors, Line, Running};
 
 /// What is wrong with job files at this moment, as the watcher last saw it.
 pub type Problems = Arc<RwLock<Vec<FileProblem>>>;
@@ -28,6 +28,7 @@ pub struct Desk {
     health: StoreHealth,
     events: broadcast::Sender<LiveEvent>,
     problems: Problems,
+    executors: Option<Arc<Executors>>,
 }
 
 impl Desk {
@@ -40,7 +41,14 @@ impl Desk {
             health: running.health.clone(),
             events: running.events.clone(),
             problems,
+            executors: None,
         }
+    }
+
+    /// With executors elsewhere.
+    pub fn with_executors(mut self, executors: Arc<Executors>) -> Desk {
+        self.executors = Some(executors);
+        self
     }
 
     /// A look at the engine from an async thread: the loop answers within a turn.
@@ -104,7 +112,20 @@ impl Server for Desk {
     }
 
     fn metrics(&self) -> String {
-        self.metrics.render()
+        let mut text = self.metrics.render();
+        text.extend(self.executors.iter().map(|executors| executors.metrics()));
+        text
+    }
+
+    fn executors(&self) -> Vec<ExecutorGroup> {
+        self.executors.as_ref().map(|executors| executors.groups()).unwrap_or_default()
+    }
+
+    fn refresh_logs(&self, run: RunId, steps: &[StepRecord], is_over: bool) -> BoxFuture<'static, ()> {
+        match &self.executors {
+            Some(executors) => executors.refresh_logs(run, steps, is_over),
+            None => Box::pin(std::future::ready(())),
+        }
     }
 
     fn health(&self) -> Health {

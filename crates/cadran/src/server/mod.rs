@@ -3,6 +3,7 @@
 pub mod clock;
 mod desk;
 mod exclusions;
+pub mod executors;
 pub mod inbox;
 mod indexer;
 pub mod metrics;
@@ -24,6 +25,7 @@ use tokio::task::JoinHandle;
 
 pub use desk::{Desk, Problems};
 pub use exclusions::exclusions;
+pub use executors::Executors;
 
 use clock::Clock;
 use inbox::Inbox;

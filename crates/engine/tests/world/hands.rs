@@ -183,7 +183,16 @@ impl Hands {
         for (&(run, step, attempt), on) in &mut self.journal {
             on.alive = false;
             let (started_at, ended) = (on.started.wall, on.ended.clone());
-            found.push(Found { run, step, attempt, started_at, ended, output: None });
+            found.push(Found {
+                run,
+                step,
+                attempt,
+                started_at,
+                ended,
+                output: None,
+                lives: false,
+                seats: Vec::new(),
+            });
         }
         found
     }

@@ -72,7 +72,7 @@ impl Rig {
     pub async fn ended(&mut self, run: u64, step: u16, attempt: u32) -> (Outcome, Option<Box<str>>) {
         self.wait(run, step, attempt, |kind| match kind {
             ReportKind::Ended { outcome, output } => Some((outcome.clone(), output.clone())),
-            ReportKind::Started => None,
+            ReportKind::Started | ReportKind::Seat(_) => None,
         })
         .await
     }
@@ -180,7 +180,14 @@ pub fn start_with(
         shard_total: 5,
     };
     let outputs = outputs.iter().map(boxed).collect();
-    Start { run: RunId::from_raw(run), step: StepNo(step), attempt, context: Arc::new(context), outputs }
+    Start {
+        run: RunId::from_raw(run),
+        step: StepNo(step),
+        attempt,
+        context: Arc::new(context),
+        outputs,
+        placement: None,
+    }
 }
 
 /// `NAME=value` lines as a map.

@@ -170,7 +170,16 @@ impl Play {
                     (Some((1_000_000 + self.now, outcome)), output)
                 }
             };
-            Found { run: RunId::from_raw(7), step, attempt, started_at: 1_000_000, ended, output }
+            Found {
+                run: RunId::from_raw(7),
+                step,
+                attempt,
+                started_at: 1_000_000,
+                ended,
+                output,
+                lives: false,
+                seats: vec![],
+            }
         };
         words.iter().map(one).collect()
     }

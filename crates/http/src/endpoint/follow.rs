@@ -155,6 +155,11 @@ impl Follower {
     }
 
     async fn read(&mut self) -> io::Result<Option<Said>> {
+        let (is_over, steps) = match &self.record {
+            Some((status, steps)) => (status.is_ended(), &**steps),
+            None => (false, &[][..]),
+        };
+        self.state.server.refresh_logs(self.wish.run, steps, is_over).await;
         let files = log::files(&self.state.logs, self.wish.run)
             .await
             .map_err(|_| io::Error::other("unreadable log"))?;

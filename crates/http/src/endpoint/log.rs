@@ -55,6 +55,7 @@ pub(super) async fn list(
     // The state is read before the files: `ended` then means that these sizes are final.
     let found = run::find(&state, run).await?;
     let steps = found.record.state.steps.unwrap_or_default();
+    state.server.refresh_logs(run, &steps, found.record.state.status.is_ended()).await;
     let files = files(&state.logs, run).await?;
     let status = found.record.state.status;
     let logs = files
@@ -111,6 +112,7 @@ pub(super) async fn read(
 ) -> Result<Response, ApiError> {
     let found = run::find(&state, run).await?;
     let steps = found.record.state.steps.as_deref().unwrap_or_default();
+    state.server.refresh_logs(run, steps, found.record.state.status.is_ended()).await;
     let files = files(&state.logs, run).await?;
     let no = step_no(&step, steps, &files);
     let file = no.and_then(|no| pick(&files, no, fields.attempt));
@@ -291,6 +293,7 @@ mod tests {
             exit_code: None,
             message: None,
             output: None,
+            seats: Vec::new(),
         };
         let file =
             |no: u16, name: &str| LogFile { step_no: StepNo(no), step: name.into(), attempt: 1, bytes: 0 };

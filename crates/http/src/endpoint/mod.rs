@@ -1,3 +1,4 @@
+mod executor;
 mod follow;
 mod history;
 mod job;
@@ -63,6 +64,7 @@ fn endpoints() -> OpenApiRouter<ApiState> {
         .routes(routes!(history::skips))
         .routes(routes!(upcoming::upcoming))
         .routes(routes!(upcoming::forecast))
+        .routes(routes!(executor::list))
         .routes(routes!(service::problems))
         .routes(routes!(service::openapi))
         .routes(routes!(service::metrics))

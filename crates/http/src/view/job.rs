@@ -282,6 +282,8 @@ impl StepItem {
                 Work::Shell(_) => "shell",
                 Work::Program(_) => "program",
                 Work::Script(_) => "script",
+                Work::Handler(_) => "handler",
+                Work::Glue(..) => "glue",
             },
             depends: step
                 .depends

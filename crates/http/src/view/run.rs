@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use cadran_core::{Millis, RunRecord, RunStatus, RunUpdate, StepRecord};
+use cadran_core::{Millis, RunRecord, RunStatus, RunUpdate, SeatRecord, StepRecord};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -95,6 +95,40 @@ pub(crate) struct StepItem {
     /// What it handed to later steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
+    /// What executors have of the latest attempt, by share.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    executors: Vec<SeatItem>,
+}
+
+/// One share of a step at one executor.
+#[derive(Serialize, ToSchema)]
+struct SeatItem {
+    /// Where it is.
+    address: String,
+    /// Which share, from 0.
+    index: u32,
+    /// How many there are.
+    total: u32,
+    /// The number of its log there.
+    log_id: u64,
+    /// `sent`, `running`, `succeeded` or `failed`.
+    status: &'static str,
+    /// What the executor said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+impl SeatItem {
+    fn new(seat: &SeatRecord) -> SeatItem {
+        SeatItem {
+            address: seat.address.to_string(),
+            index: seat.index,
+            total: seat.total,
+            log_id: seat.log,
+            status: seat.status.word(),
+            message: seat.message.as_deref().map(str::to_owned),
+        }
+    }
 }
 
 impl RunItem {
@@ -166,6 +200,7 @@ impl StepItem {
             exit_code: record.exit_code,
             message: record.message.as_deref().map(str::to_owned),
             output: record.output.as_deref().map(str::to_owned),
+            executors: record.seats.iter().map(SeatItem::new).collect(),
         }
     }
 }

@@ -256,6 +256,7 @@ pub(crate) fn step(name: &str, status: StepStatus, attempt: u32) -> StepRecord {
         exit_code: status.is_ended().then_some(0),
         message: None,
         output: None,
+        seats: Vec::new(),
     }
 }
 

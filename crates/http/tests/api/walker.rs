@@ -23,6 +23,7 @@ const ENDPOINTS: &[(&str, &str, &str, u16, u16)] = &[
     ("GET", "/api/v1/skips", "/api/v1/skips", 200, 401),
     ("GET", "/api/v1/upcoming", "/api/v1/upcoming", 200, 401),
     ("GET", "/api/v1/forecast", "/api/v1/forecast", 200, 401),
+    ("GET", "/api/v1/executors", "/api/v1/executors", 200, 401),
     ("GET", "/api/v1/problems", "/api/v1/problems", 200, 401),
     ("GET", "/api/v1/openapi.json", "/api/v1/openapi.json", 200, 401),
     ("GET", "/metrics", "/metrics", 200, 401),

@@ -1,6 +1,6 @@
 //! The top of a job file.
 
-use cadran_core::{Body, Handler, Handlers, History, JobName, Misfire, Overlap, Policy, Retry, Step};
+use cadran_core::{Body, Handler, Handlers, History, JobName, Misfire, Overlap, Policy, Retry, Step, Work};
 use cadran_cron::Dialect;
 
 use super::fields::{Field, Fields, Shape, key, keys};
@@ -11,6 +11,7 @@ use super::lists::{env, labels, params};
 use super::scalar::{duration, flag, text, whole, word, zone};
 use super::schedule::{DIALECTS, DSTS, Manner, Schedules, TIMEZONE};
 use super::step::{self, DIR, Draft, PRECONDITIONS, RETRY, RUN, RetryWord, TIMEOUT};
+use super::target::{BLOCK, CONCURRENCY, EXECUTOR, GLUE, HANDLER, ROUTE, TargetDraft};
 use super::{MAX_ACTIVE_STEPS_DEFAULT, ReadOptions};
 use crate::diagnostic::Code;
 use crate::tree::{Kind, Node, Span};
@@ -53,6 +54,13 @@ const JOB: Shape = Shape {
         RUN,
         key("script"),
         keys("handlers", &["handler_on"]),
+        EXECUTOR,
+        HANDLER,
+        GLUE,
+        ROUTE,
+        BLOCK,
+        CONCURRENCY,
+        keys("children", &["child_jobs"]),
         key("max_active_steps"),
         key("history"),
         key("hist_retention_days"),
@@ -96,7 +104,6 @@ const JOB: Shape = Shape {
         ("llm", "Cadran runs commands"),
         ("redis", "run the client program as a step"),
         ("s3", "run the client program as a step"),
-        ("block", "use `overlap`"),
     ],
 };
 
@@ -171,11 +178,51 @@ pub(crate) fn read(
     let mut policy = policy(&fields, findings);
     let retry = fields.get("retry").and_then(|field| step::retry(field, findings));
     policy.at_most_once = matches!(retry, Some(RetryWord::Never));
-    body.steps = steps(&fields, retry, &mut body.shell, findings);
+    if let Some(field) = fields.get("children") {
+        body.children = children(field, name.as_ref(), findings);
+    }
+    let target = TargetDraft::read(&fields, false, findings);
+    body.steps = steps(&fields, retry, &target, &mut body.shell, findings);
     if let Some(field) = fields.get("handlers") {
         body.handlers = handlers(field, findings);
     }
+    let away = |step: &Step| step.target.is_some();
+    if let Some(field) = fields.get("preconditions")
+        && (body.steps.iter().any(away) || body.handlers.steps.iter().flatten().any(|step| away(step)))
+    {
+        let message = "preconditions are checked by the server before it starts a process, and a step of this job \
+                       runs on an executor";
+        findings.error_help(
+            field.key.span,
+            Code::Conflict,
+            message,
+            "check it in a job of its own, or in the handler",
+        );
+    }
     Some(JobDraft { name, schedules, policy, body })
+}
+
+/// Children of one job; more is a flow that wants steps.
+const CHILDREN_MAX: usize = 100;
+
+fn children(field: Field<'_>, own: Option<&JobName>, findings: &mut Findings) -> Vec<JobName> {
+    let mut children = Vec::new();
+    for item in super::scalar::one_or_many(field.value) {
+        let Some(name) = text(field.spelled, item, findings) else { continue };
+        match name.trim().parse::<JobName>() {
+            Ok(child) if Some(&child) == own => {
+                let help = "give it a schedule with `every`, or a `retry`";
+                findings.error_help(item.span, Code::Conflict, "a job cannot be its own child", help);
+            }
+            Ok(child) if !children.contains(&child) => children.push(child),
+            Ok(_) => {}
+            Err(error) => findings.error(item.span, Code::BadValue, error.to_string()),
+        }
+    }
+    if children.len() > CHILDREN_MAX {
+        findings.error(field.key.span, Code::Limit, format!("a job has at most {CHILDREN_MAX} children"));
+    }
+    children
 }
 
 fn name(fields: &Fields<'_>, file_stem: &str, findings: &mut Findings) -> Option<JobName> {
@@ -344,11 +391,12 @@ const ORDERS: &[(&str, Order)] = &[("graph", Order::Graph), ("chain", Order::Cha
 fn steps(
     fields: &Fields<'_>,
     retry: Option<RetryWord>,
+    target: &TargetDraft,
     job_shell: &mut Option<Vec<String>>,
     findings: &mut Findings,
 ) -> Vec<Step> {
     let mut drafts = Vec::new();
-    let only = fields.get("run").or_else(|| fields.get("script"));
+    let only = ["run", "script", "handler", "glue"].iter().find_map(|name| fields.get(name));
     match (fields.get("steps"), only) {
         (Some(steps), None) => {
             *job_shell = fields.get("shell").and_then(|field| step::shell(field, findings));
@@ -371,6 +419,8 @@ fn steps(
                     depends: Vec::new(),
                     depends_key: None,
                     retry_key: None,
+                    target: target.clone(),
+                    local_key: None,
                 });
             }
         }
@@ -381,6 +431,12 @@ fn steps(
         }
     }
     retries(&mut drafts, retry, findings);
+    if fields.get("steps").is_some() {
+        target.check_used(findings);
+    }
+    for draft in &mut drafts {
+        place(draft, target, findings);
+    }
     let order = fields.get("type").map_or(Some(Order::Graph), |field| {
         if let Kind::Scalar(value) = &field.value.kind
             && matches!(value.text.as_str(), "agent" | "build")
@@ -405,6 +461,16 @@ fn retries(drafts: &mut [Draft], retry: Option<RetryWord>, findings: &mut Findin
             }
             _ => {}
         }
+    }
+}
+
+/// Gives a step its target. What only counts for processes of the server says so on a step that is none of them.
+fn place(draft: &mut Draft, job: &TargetDraft, findings: &mut Findings) {
+    draft.step.target = std::mem::take(&mut draft.target).resolve(job, findings);
+    let foreign = matches!(draft.step.work, Work::Handler(_) | Work::Glue(..));
+    if let Some((name, span)) = draft.local_key.filter(|_| foreign) {
+        let message = format!("`{name}` is for commands; what this step runs is known to its executor alone");
+        findings.error_help(span, Code::Conflict, message, "remove one of the two");
     }
 }
 
@@ -464,7 +530,8 @@ fn handlers(field: Field<'_>, findings: &mut Findings) -> Handlers {
         ("exit", Handler::Exit),
     ] {
         let Some(field) = fields.get(name) else { continue };
-        let Some(draft) = step::read(field.value, None, findings) else { continue };
+        let Some(mut draft) = step::read(field.value, None, findings) else { continue };
+        place(&mut draft, &TargetDraft::default(), findings);
         if let Some(span) = draft.depends_key {
             findings.error(
                 span,

@@ -1,5 +1,6 @@
 //! YAML text to a job, or to everything that is wrong with it.
 
+mod executors;
 mod fields;
 mod findings;
 mod flow;
@@ -11,6 +12,7 @@ mod scalar;
 mod schedule;
 mod settings;
 mod step;
+mod target;
 
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use cadran_core::{Job, Zone};
 use crate::diagnostic::Diagnostic;
 use crate::stored::{Memo, ScheduleText, encode_parts};
 use crate::tree::{self, Tree};
+pub use executors::{ExecutorsFile, GroupEntry, read_executors};
 use findings::Findings;
 pub use resources::{RESOURCES_FILE, Resources};
 

@@ -8,6 +8,7 @@ use super::lists::{env, exit_codes, texts, words};
 use super::scalar::{
     duration_or_secs, filled, flag, line, one_or_many, scalar, short, text, variable, whole, word,
 };
+use super::target::{self, BLOCK, CONCURRENCY, EXECUTOR, GLUE, HANDLER, ROUTE, TargetDraft};
 use crate::diagnostic::Code;
 use crate::suggest::nearest;
 use crate::tree::{Kind, Node, Span};
@@ -48,18 +49,23 @@ const STEP: Shape = Shape {
         key("stdout"),
         key("stderr"),
         key("signal_on_stop"),
+        EXECUTOR,
+        HANDLER,
+        GLUE,
+        ROUTE,
+        BLOCK,
+        CONCURRENCY,
+        key("params"),
     ],
     unsupported: &[
         ("id", "use `name`; `depends` names steps by it"),
         ("args", "make `run` a list: the program, then its arguments"),
-        ("executor", USE_RUN),
         ("type", USE_RUN),
         ("action", USE_RUN),
         ("with", USE_RUN),
         ("config", USE_RUN),
         ("container", "run the container command itself, as in `run: [docker, run, --rm, image]`"),
         ("call", "run `cadran trigger JOB --wait` as the step"),
-        ("params", "run `cadran trigger JOB -p NAME=value --wait` as the step"),
         ("parallel", "write the steps out; those without `depends` on one another run in parallel"),
         ("foreach", "write the steps out, or loop inside of a script"),
         (
@@ -86,7 +92,14 @@ pub(crate) struct Draft {
     /// Where `depends` and `retry` stand, for settings that exclude them.
     pub(crate) depends_key: Option<Span>,
     pub(crate) retry_key: Option<Span>,
+    /// What it says about executors.
+    pub(crate) target: TargetDraft,
+    /// A key that counts for processes of the server alone.
+    pub(crate) local_key: Option<(&'static str, Span)>,
 }
+
+/// Keys that tell the executor inside the server how to run a process.
+const LOCAL_KEYS: [&str; 7] = ["shell", "dir", "env", "preconditions", "stdout", "stderr", "signal_on_stop"];
 
 /// Reads a step: a map, or a text that is a line for the shell.
 ///
@@ -99,6 +112,8 @@ pub(crate) fn read(node: &Node, name: Option<(&str, Span)>, findings: &mut Findi
         depends: Vec::new(),
         depends_key: None,
         retry_key: None,
+        target: TargetDraft::default(),
+        local_key: None,
     };
     if let Some((name, span)) = name {
         draft.step.name = name.to_owned();
@@ -132,6 +147,8 @@ pub(crate) fn read(node: &Node, name: Option<(&str, Span)>, findings: &mut Findi
             draft.named = true;
         }
     }
+    draft.target = TargetDraft::read(&fields, true, findings);
+    draft.local_key = LOCAL_KEYS.iter().find_map(|name| Some((*name, fields.get(name)?.key.span)));
     let step = &mut draft.step;
     (step.work, step.shell) = work(&fields, "a step", node.span, findings)?;
     step.dir = path(&fields, "dir", findings);
@@ -179,6 +196,9 @@ pub(crate) fn work(
     span: Span,
     findings: &mut Findings,
 ) -> Option<(Work, Option<Vec<String>>)> {
+    if let Some(remote) = target::work(fields, findings) {
+        return remote.map(|work| (work, None));
+    }
     let mut shell = fields.get("shell").and_then(|field| self::shell(field, findings));
     let run = fields.get("run");
     let Some(script) = fields.get("script") else {

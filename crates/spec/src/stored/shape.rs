@@ -5,8 +5,9 @@
 use std::borrow::Cow;
 
 use cadran_core::{
-    Body, ContinueOn, Dst, FootprintSpec, Handler, Handlers, History, Misfire, OnConflict, Overlap, Param,
-    Policy, PoolShare, Precondition, Retry, ScheduleAction, Step, StepNo, Work, Zone,
+    Block, Body, ContinueOn, Dst, FootprintSpec, GlueKind, Handler, Handlers, History, Misfire, OnConflict,
+    Overlap, Param, Policy, PoolShare, Precondition, Retry, Route, ScheduleAction, Step, StepNo, Target,
+    Work, Zone,
 };
 use cadran_cron::Dialect;
 use serde::{Deserialize, Serialize};
@@ -170,6 +171,8 @@ pub(super) struct BodyShape<'a> {
     #[serde(borrow, default, skip_serializing_if = "is_empty_handlers")]
     handlers: [Option<StepShape<'a>>; 4],
     #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    children: Vec<Text<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
     preconditions: Vec<PreconditionShape<'a>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<i64>,
@@ -233,6 +236,28 @@ struct StepShape<'a> {
     stderr: Option<Text<'a>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     signal_on_stop: Option<i32>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    handler: Option<Text<'a>>,
+    /// The language of `script`, when that travels to an executor.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    glue: Option<Text<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    executor: Option<TargetShape<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetShape<'a> {
+    #[serde(borrow)]
+    group: Text<'a>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    route: Option<Text<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    block: Option<Text<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    concurrency: Option<u32>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    params: Option<Text<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -295,6 +320,7 @@ impl<'a> From<&'a Body> for BodyShape<'a> {
             params,
             steps,
             handlers,
+            children,
             preconditions,
             timeout_ms,
             max_active_steps,
@@ -315,6 +341,7 @@ impl<'a> From<&'a Body> for BodyShape<'a> {
             params: params.iter().map(ParamShape::from).collect(),
             steps: steps.iter().map(StepShape::from).collect(),
             handlers: Handler::ALL.map(|handler| handlers.get(handler).map(StepShape::from)),
+            children: children.iter().map(|child| child.as_str().into()).collect(),
             preconditions: preconditions.iter().map(PreconditionShape::from).collect(),
             timeout_ms: *timeout_ms,
             max_active_steps: (*max_active_steps != MAX_ACTIVE_STEPS_DEFAULT).then_some(*max_active_steps),
@@ -354,6 +381,11 @@ impl BodyShape<'_> {
             params: self.params.into_iter().map(ParamShape::param).collect(),
             steps,
             handlers,
+            children: self
+                .children
+                .iter()
+                .map(|child| child.parse().map_err(|error| format!("child `{child}`: {error}")))
+                .collect::<Result<_, _>>()?,
             preconditions: self.preconditions.into_iter().map(PreconditionShape::precondition).collect(),
             timeout_ms: self.timeout_ms,
             max_active_steps: self.max_active_steps.unwrap_or(MAX_ACTIVE_STEPS_DEFAULT),
@@ -397,12 +429,15 @@ impl<'a> From<&'a Step> for StepShape<'a> {
             stdout,
             stderr,
             signal_on_stop,
+            target,
         } = step;
-        let (mut run, mut program, mut script) = (None, None, None);
+        let (mut run, mut program, mut script, mut handler, mut glue) = (None, None, None, None, None);
         match work {
             Work::Shell(line) => run = Some(line.into()),
             Work::Program(words) => program = Some(texts(words)),
             Work::Script(text) => script = Some(text.into()),
+            Work::Handler(name) => handler = Some(name.into()),
+            Work::Glue(kind, text) => (glue, script) = (Some(kind.word().into()), Some(text.into())),
         }
         StepShape {
             name: name.into(),
@@ -421,17 +456,30 @@ impl<'a> From<&'a Step> for StepShape<'a> {
             stdout: stdout.as_deref().map(Text::from),
             stderr: stderr.as_deref().map(Text::from),
             signal_on_stop: *signal_on_stop,
+            handler,
+            glue,
+            executor: target.as_deref().map(TargetShape::from),
         }
     }
 }
 
 impl StepShape<'_> {
     fn step(self) -> Result<Step, String> {
-        let work = match (self.run, self.program, self.script) {
-            (Some(line), None, None) => Work::Shell(line.into_owned()),
-            (None, Some(words), None) => Work::Program(owned(words)),
-            (None, None, Some(text)) => Work::Script(text.into_owned()),
-            _ => return Err(format!("step {} has not exactly one of run, program and script", self.name)),
+        let work = match (self.run, self.program, self.script, self.handler, self.glue) {
+            (Some(line), None, None, None, None) => Work::Shell(line.into_owned()),
+            (None, Some(words), None, None, None) => Work::Program(owned(words)),
+            (None, None, Some(text), None, None) => Work::Script(text.into_owned()),
+            (None, None, None, Some(name), None) => Work::Handler(name.into_owned()),
+            (None, None, Some(text), None, Some(kind)) => {
+                let kind = GlueKind::from_word(&kind).ok_or_else(|| format!("glue cannot be `{kind}`"))?;
+                Work::Glue(kind, text.into_owned())
+            }
+            _ => {
+                return Err(format!(
+                    "step {} has not exactly one of run, program, script and handler",
+                    self.name
+                ));
+            }
         };
         Ok(Step {
             name: self.name.into_owned(),
@@ -448,6 +496,31 @@ impl StepShape<'_> {
             stdout: self.stdout.map(Text::into_owned),
             stderr: self.stderr.map(Text::into_owned),
             signal_on_stop: self.signal_on_stop,
+            target: self.executor.map(TargetShape::target).transpose()?.map(Box::new),
+        })
+    }
+}
+
+impl<'a> From<&'a Target> for TargetShape<'a> {
+    fn from(Target { group, route, block, concurrency, params }: &'a Target) -> TargetShape<'a> {
+        TargetShape {
+            group: group.as_str().into(),
+            route: (*route != Route::default()).then(|| route.word().into()),
+            block: (*block != Block::default()).then(|| block.word().into()),
+            concurrency: (*concurrency != 1).then_some(*concurrency),
+            params: params.as_deref().map(Text::from),
+        }
+    }
+}
+
+impl TargetShape<'_> {
+    fn target(self) -> Result<Target, String> {
+        Ok(Target {
+            group: self.group.parse().map_err(|error| format!("executor `{}`: {error}", self.group))?,
+            route: known("route", self.route.as_deref(), Route::from_word)?,
+            block: known("block", self.block.as_deref(), Block::from_word)?,
+            concurrency: self.concurrency.unwrap_or(1),
+            params: self.params.map(Text::into_owned),
         })
     }
 }

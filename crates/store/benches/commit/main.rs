@@ -215,6 +215,7 @@ fn update(run: RunId, status: RunStatus, due: i64) -> RunUpdate {
         exit_code: ended.then_some(0),
         message: None,
         output: None,
+        seats: Vec::new(),
     };
     RunUpdate {
         run,

@@ -77,6 +77,7 @@ pub(crate) fn step(name: &str, status: StepStatus) -> StepRecord {
         exit_code: Some(0),
         message: None,
         output: None,
+        seats: Vec::new(),
     }
 }
 

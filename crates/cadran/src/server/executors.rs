@@ -1,0 +1,270 @@
+//! Executors elsewhere: who registers, what they report, and their logs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cadran_core::{
+    Address, Command, Dialect, Executor, GroupName, JobId, JobName, Reply, RunId, StepNo, StepRecord,
+};
+use cadran_engine::{Engine, Event, ExecutorChange};
+use cadran_exec::Remote;
+use cadran_exec::xxl::RemoteLog;
+use cadran_exec::xxl::wire::RunResult;
+use cadran_http::{DoorCounts, ExecutorDesk, ExecutorGroup, ExecutorLine, JobCall};
+use cadran_place::{GROUPS_MAX, MEMBERS_MAX, SILENT_MS_MAX};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+use super::Line;
+use super::clock::Clock;
+
+/// The server's side of everything about executors.
+pub struct Executors {
+    line: Line,
+    clock: Clock,
+    remote: Arc<Remote>,
+    /// Who registered lately, kept in a file: a restart does not wait for everybody to register again.
+    known: Mutex<Known>,
+    /// What was counted at the door.
+    pub counts: Arc<DoorCounts>,
+}
+
+struct Known {
+    file: PathBuf,
+    /// When each was last seen, by the monotonic clock.
+    seen: BTreeMap<(GroupName, Executor), i64>,
+}
+
+/// How often a registration that changes nothing is passed on to the engine: often enough to be believed.
+const PASS_ON_AFTER: Duration = Duration::from_secs(5);
+
+impl Executors {
+    /// Takes up who was there before, and whose addresses were typed in.
+    pub fn new(
+        line: Line,
+        clock: Clock,
+        remote: Arc<Remote>,
+        file: PathBuf,
+        engine: &mut Engine,
+        typed: Vec<(GroupName, Vec<Executor>)>,
+    ) -> Executors {
+        let now = clock.now();
+        let mut seen = BTreeMap::new();
+        let mut changes: Vec<ExecutorChange> =
+            typed.into_iter().map(|(group, list)| ExecutorChange::Typed(group, list)).collect();
+        for (group, executor) in read(&file) {
+            changes.push(ExecutorChange::Seen(group.clone(), executor.clone()));
+            seen.insert((group, executor), now.mono);
+        }
+        engine.handle(Event::Executors(changes), now);
+        let known = Mutex::new(Known { file, seen });
+        Executors { line, clock, remote, known, counts: Arc::default() }
+    }
+
+    /// The executors, by group.
+    pub fn groups(&self) -> Vec<ExecutorGroup> {
+        let now = self.clock.now().mono;
+        let views = tokio::task::block_in_place(|| self.line.look(move |engine| engine.roster().view(now)));
+        let line = |view: cadran_place::ExecutorView| ExecutorLine {
+            executor: view.executor,
+            since: view.since,
+            silent_ms: view.silent_ms,
+        };
+        let group = |view: cadran_place::GroupView| ExecutorGroup {
+            name: view.name,
+            typed: view.typed,
+            executors: view.executors.into_iter().map(line).collect(),
+        };
+        views.unwrap_or_default().into_iter().map(group).collect()
+    }
+
+    /// Copies what is new in the logs of a run from where they are. Only executors that are known now are asked: nobody
+    /// else gets to see the token.
+    pub fn refresh_logs(
+        self: &Arc<Self>,
+        run: RunId,
+        steps: &[StepRecord],
+        is_over: bool,
+    ) -> BoxFuture<'static, ()> {
+        let mut logs = self.remote.logs_of(run);
+        for (no, step) in steps.iter().enumerate() {
+            for seat in &step.seats {
+                if logs.iter().any(|log| log.seat.log == seat.log) {
+                    continue;
+                }
+                logs.push(RemoteLog {
+                    run,
+                    step: StepNo(no as u16),
+                    step_name: step.name.clone(),
+                    attempt: step.attempt,
+                    seat: seat.clone(),
+                    is_over: is_over || step.status.is_ended(),
+                });
+            }
+        }
+        if logs.is_empty() {
+            return Box::pin(std::future::ready(()));
+        }
+        let this = Arc::clone(self);
+        Box::pin(async move {
+            let groups = this.groups();
+            for log in logs {
+                let who = groups.iter().find_map(|group| {
+                    let line =
+                        group.executors.iter().find(|line| line.executor.address == log.seat.address)?;
+                    Some((group.name.clone(), line.executor.clone()))
+                });
+                if let Some((group, executor)) = who {
+                    this.remote.pull(log, group, executor).await;
+                }
+            }
+        })
+    }
+
+    /// Counters in Prometheus' text format.
+    pub fn metrics(&self) -> String {
+        let counts = self.remote.counts();
+        let mut text = self.counts.render();
+        for (name, kind, help, value) in [
+            ("orders_accepted_total", "counter", "Orders that executors took.", counts.accepted),
+            (
+                "orders_refused_total",
+                "counter",
+                "Orders that were refused or did not arrive.",
+                counts.refused,
+            ),
+            ("orders_delayed_total", "counter", "Orders that found their lane full.", counts.delayed),
+            ("results_stray_total", "counter", "Results of runs that were over or unknown.", counts.strays),
+            ("shares_lost_total", "counter", "Shares given up as lost.", counts.lost),
+            ("orders_waiting", "gauge", "Orders that wait to leave.", counts.waiting as u64),
+            ("shares_open", "gauge", "Shares that are out at executors.", counts.open as u64),
+        ] {
+            text.push_str(&format!(
+                "# HELP cadran_executor_{name} {help}\n# TYPE cadran_executor_{name} {kind}\ncadran_executor_{name} {value}\n"
+            ));
+        }
+        text
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ExecutorDesk for Executors {
+    fn seen(&self, group: GroupName, executor: Executor) -> Result<(), &'static str> {
+        let now = self.clock.now().mono;
+        let mut known = self.known();
+        let key = (group, executor);
+        let before = known.seen.get(&key).copied();
+        if before.is_some_and(|at| now - at < PASS_ON_AFTER.as_millis() as i64) {
+            return Ok(());
+        }
+        if before.is_none() {
+            known.seen.retain(|_, at| now - *at <= SILENT_MS_MAX);
+            let of_group = known.seen.keys().filter(|(name, _)| *name == key.0).count();
+            let groups =
+                known.seen.keys().map(|(name, _)| name).collect::<std::collections::BTreeSet<_>>().len();
+            if of_group >= MEMBERS_MAX || of_group == 0 && groups >= GROUPS_MAX {
+                return Err("too many executors are registered already");
+            }
+            tracing::info!(group = %key.0, address = %key.1.address, "an executor registered");
+        }
+        known.seen.insert(key.clone(), now);
+        if before.is_none() {
+            known.write();
+        }
+        drop(known);
+        self.line.tell(Event::Executors(vec![ExecutorChange::Seen(key.0, key.1)]));
+        Ok(())
+    }
+
+    fn gone(&self, group: GroupName, address: Address) {
+        tracing::info!(%group, %address, "an executor left");
+        let mut known = self.known();
+        known.seen.retain(|(name, executor), _| *name != group || executor.address != address);
+        known.write();
+        drop(known);
+        self.remote.leaves(&address);
+        self.line.tell(Event::Executors(vec![ExecutorChange::Gone(group, address)]));
+    }
+
+    fn results(&self, results: Vec<RunResult>) {
+        self.remote.take_results(&results);
+    }
+
+    fn job(&self, call: JobCall) -> BoxFuture<'static, Result<Option<String>, String>> {
+        let line = self.line.clone();
+        Box::pin(async move { job_call(&line, call).await })
+    }
+}
+
+async fn job_call(line: &Line, call: JobCall) -> Result<Option<String>, String> {
+    let command = match call {
+        JobCall::Add(..) | JobCall::Update(..) | JobCall::Remove(..) => {
+            return Err("jobs are files of the server; add, change or remove the file".to_owned());
+        }
+        JobCall::Start(number) => Command::Resume { job: name_of(line, number)?.0 },
+        JobCall::Stop(number) => Command::Pause { job: name_of(line, number)?.0 },
+        JobCall::Trigger(number, text) => {
+            let (job, takes) = name_of(line, number)?;
+            let params = match (text.filter(|text| !text.is_empty()), takes) {
+                (Some(text), true) => vec![("1".into(), text.into())],
+                (Some(_), false) => {
+                    return Err(format!("job {job} takes no text; give it one positional parameter"));
+                }
+                (None, _) => Vec::new(),
+            };
+            Command::Trigger { job, params, parent: None }
+        }
+    };
+    match line.command(command).await {
+        Ok(Reply::Run(run)) => Ok(Some(run.to_string())),
+        Ok(Reply::Done | Reply::Already) => Ok(None),
+        Err(refusal) => Err(refusal.to_string()),
+    }
+}
+
+/// The job with a number as executors know it, and whether it takes a text.
+fn name_of(line: &Line, number: u32) -> Result<(JobName, bool), String> {
+    let found = tokio::task::block_in_place(|| {
+        line.look(move |engine| {
+            let name = engine.catalog().name(JobId(number.checked_sub(1)?))?.clone();
+            let takes = engine.catalog().takes_text(&name);
+            engine.catalog().find(&name).map(|_| (name, takes))
+        })
+    });
+    found.flatten().ok_or_else(|| format!("there is no job {number}"))
+}
+
+impl Known {
+    /// Whole or not at all; a file that cannot be written costs half a minute after the next start.
+    fn write(&self) {
+        let list: Vec<Value> = self
+            .seen
+            .keys()
+            .map(|(group, executor)| {
+                json!([group.as_str(), executor.address.as_str(), executor.dialect.word()])
+            })
+            .collect();
+        let half = self.file.with_extension("new");
+        let written =
+            fs::write(&half, Value::Array(list).to_string()).and_then(|()| fs::rename(&half, &self.file));
+        if let Err(error) = written {
+            tracing::warn!(file = %self.file.display(), %error, "cannot keep who registered");
+        }
+    }
+}
+
+fn read(file: &std::path::Path) -> Vec<(GroupName, Executor)> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let list: Vec<(String, String, String)> = serde_json::from_str(&text).unwrap_or_default();
+    let line = |(group, address, dialect): (String, String, String)| {
+        let executor = Executor { address: address.parse().ok()?, dialect: Dialect::from_word(&dialect)? };
+        Some((group.parse().ok()?, executor))
+    };
+    list.into_iter().filter_map(line).collect()
+}

@@ -1,0 +1,284 @@
+//! An executor of the XXL-JOB protocol in a thread of the test, which does as it is told.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::support::PATIENCE;
+
+pub const TOKEN: &str = "a-token-of-the-tests";
+
+/// What an executor does with a handler's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handler {
+    /// Reports a success at once, before it has answered the order.
+    Quick,
+    /// Reports a failure.
+    Fail,
+    /// Fails on the first call for each share, then succeeds.
+    FailOnce,
+    /// Stays on until it is killed or told.
+    Hold,
+    /// Refuses.
+    Refuse,
+    /// Takes the order and never answers it.
+    Mute,
+    /// Answers with something else.
+    Garbage,
+}
+
+#[derive(Default)]
+struct Inside {
+    /// Every call, in order: (verb, body, headers).
+    calls: Vec<(String, Value, BTreeMap<String, String>)>,
+    /// Runs that are on: log number by job number.
+    on: Vec<(u64, u64)>,
+    failed: Vec<(u64, u64)>,
+    is_busy: Option<bool>,
+}
+
+struct Shared {
+    inside: Mutex<Inside>,
+    changed: Condvar,
+    door: String,
+    is_gone: Mutex<bool>,
+}
+
+/// A stub executor.
+pub struct Stub {
+    shared: Arc<Shared>,
+    pub address: String,
+}
+
+impl Stub {
+    /// Listens on a port of its own; `door` is where the server hears executors.
+    pub fn new(door: &str) -> Stub {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Stub::on(listener, door)
+    }
+
+    /// The same address once more, as after a restart of its process.
+    pub fn on(listener: TcpListener, door: &str) -> Stub {
+        let address = format!("http://{}", listener.local_addr().expect("an address"));
+        let shared = Arc::new(Shared {
+            inside: Mutex::default(),
+            changed: Condvar::new(),
+            door: door.to_owned(),
+            is_gone: Mutex::new(false),
+        });
+        let serving = shared.clone();
+        #[allow(clippy::disallowed_methods)] // a test's own thread
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if *serving.is_gone.lock().expect("not poisoned") {
+                    return;
+                }
+                let shared = serving.clone();
+                std::thread::spawn(move || serve(&shared, stream));
+            }
+        });
+        Stub { shared, address }
+    }
+
+    pub fn register(&self, group: &str) {
+        let body = json!({"registryGroup": "EXECUTOR", "registryKey": group, "registryValue": self.address});
+        let answer = call(&self.shared.door, "registry", &body, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)]);
+        assert_eq!(answer["code"], 200, "{answer}");
+    }
+
+    pub fn leave(&self, group: &str) {
+        let body = json!({"registryGroup": "EXECUTOR", "registryKey": group, "registryValue": self.address});
+        call(&self.shared.door, "registryRemove", &body, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)]);
+    }
+
+    /// The bodies of all calls of one verb so far.
+    pub fn calls(&self, verb: &str) -> Vec<Value> {
+        let inside = self.shared.inside.lock().expect("not poisoned");
+        inside.calls.iter().filter(|call| call.0 == verb).map(|call| call.1.clone()).collect()
+    }
+
+    /// The headers of the first call of a verb.
+    pub fn headers(&self, verb: &str) -> BTreeMap<String, String> {
+        let inside = self.shared.inside.lock().expect("not poisoned");
+        inside.calls.iter().find(|call| call.0 == verb).map(|call| call.2.clone()).unwrap_or_default()
+    }
+
+    /// Waits for so many calls of a verb.
+    #[allow(clippy::disallowed_methods)] // a test's own patience
+    pub fn wait(&self, verb: &str, count: usize) -> Vec<Value> {
+        let until = Instant::now() + PATIENCE;
+        let mut inside = self.shared.inside.lock().expect("not poisoned");
+        while inside.calls.iter().filter(|call| call.0 == verb).count() < count {
+            let left = until.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "gave up waiting for {count} calls of {verb}");
+            inside = self.shared.changed.wait_timeout(inside, left).expect("not poisoned").0;
+        }
+        inside.calls.iter().filter(|call| call.0 == verb).map(|call| call.1.clone()).collect()
+    }
+
+    /// Says that it is busy or idle, whatever is true.
+    pub fn say_busy(&self, busy: Option<bool>) {
+        self.shared.inside.lock().expect("not poisoned").is_busy = busy;
+    }
+
+    /// Reports a result.
+    pub fn report(&self, log: &Value, code: i64, message: &str) -> Value {
+        let body = json!([{"logId": log, "logDateTim": 1, "handleCode": code, "handleMsg": message}]);
+        call(&self.shared.door, "callback", &body, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)])
+    }
+
+    /// Takes no more calls.
+    pub fn vanish(&self) {
+        *self.shared.is_gone.lock().expect("not poisoned") = true;
+        // The listener notices with its next connection.
+        let _ = TcpStream::connect(self.address.trim_start_matches("http://"));
+    }
+}
+
+/// One call to the server's door for executors.
+pub fn call(door: &str, verb: &str, body: &Value, headers: &[(&str, &str)]) -> Value {
+    raw_call(door, &format!("/api/{verb}"), &body.to_string(), headers).1
+}
+
+/// One call as bytes: the whole head, and the body as JSON.
+pub fn raw_call(door: &str, path: &str, body: &str, headers: &[(&str, &str)]) -> (String, Value) {
+    let mut stream = TcpStream::connect(door).expect("the door is open");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    let extra: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let len = body.len();
+    let text = format!(
+        "POST {path} HTTP/1.1\r\nHost: {door}\r\nConnection: close\r\n{extra}Content-Length: {len}\r\n\r\n"
+    );
+    // A server that has heard enough may close before the last byte.
+    let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    (head.to_owned(), serde_json::from_str(body).unwrap_or(Value::Null))
+}
+
+fn serve(shared: &Shared, stream: TcpStream) {
+    let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
+    let mut stream = stream;
+    while let Some((verb, headers, body)) = read_request(&mut reader) {
+        if *shared.is_gone.lock().expect("not poisoned") {
+            return;
+        }
+        {
+            let mut inside = shared.inside.lock().expect("not poisoned");
+            inside.calls.push((verb.clone(), body.clone(), headers));
+        }
+        shared.changed.notify_all();
+        let Some(answer) = act(shared, &verb, &body) else {
+            // Never answered, and the connection stays.
+            #[allow(clippy::disallowed_methods)]
+            std::thread::sleep(Duration::from_secs(600));
+            return;
+        };
+        let len = answer.len();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html;charset=UTF-8\r\nContent-Length: {len}\r\n\r\n"
+        );
+        if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(answer.as_bytes())).is_err() {
+            return;
+        }
+    }
+}
+
+fn act(shared: &Shared, verb: &str, body: &Value) -> Option<String> {
+    let number = body["jobId"].as_u64().unwrap_or_default();
+    let ok = json!({"code": 200}).to_string();
+    match verb {
+        "beat" => Some(ok),
+        "idleBeat" => {
+            let inside = shared.inside.lock().expect("not poisoned");
+            let busy = inside.is_busy.unwrap_or(inside.on.iter().any(|(job, _)| *job == number));
+            Some(json!({"code": if busy { 500 } else { 200 }}).to_string())
+        }
+        "kill" => {
+            let killed: Vec<(u64, u64)> = {
+                let mut inside = shared.inside.lock().expect("not poisoned");
+                let (killed, kept) = inside.on.drain(..).partition(|(job, _)| *job == number);
+                inside.on = kept;
+                killed
+            };
+            // One of those that call a killed run a success, before they have answered the kill.
+            for (_, log) in killed {
+                let result = json!([{"logId": log, "handleCode": 200, "handleMsg": "killed"}]);
+                call(&shared.door, "callback", &result, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)]);
+            }
+            Some(ok)
+        }
+        "log" => {
+            let from = body["fromLineNum"].as_u64().unwrap_or(1);
+            let lines: Vec<String> =
+                (from..=3).map(|no| format!("line {no} of {}\n", body["logId"])).collect();
+            let (text, to) = (lines.concat(), if from > 3 { from - 1 } else { 3 });
+            let log = json!({"fromLineNum": from, "toLineNum": to, "logContent": text, "isEnd": false});
+            Some(json!({"code": 200, "content": log}).to_string())
+        }
+        "run" | "trigger" => start(shared, body, number),
+        _ => Some(json!({"code": 500, "msg": "no such verb"}).to_string()),
+    }
+}
+
+fn start(shared: &Shared, body: &Value, number: u64) -> Option<String> {
+    let log = body["logId"].as_u64().expect("a log number");
+    let handler = match body["executorHandler"].as_str().unwrap_or_default() {
+        "fail" => Handler::Fail,
+        "failOnce" => Handler::FailOnce,
+        "hold" => Handler::Hold,
+        "refuse" => Handler::Refuse,
+        "mute" => Handler::Mute,
+        "garbage" => Handler::Garbage,
+        _ => Handler::Quick,
+    };
+    let index = body["broadcastIndex"].as_u64().unwrap_or_default();
+    let report = |code: i64, message: &str| {
+        let result = json!([{"logId": log, "logDateTim": 1, "handleCode": code, "handleMsg": message}]);
+        let answer = call(&shared.door, "callback", &result, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)]);
+        assert_eq!(answer["code"], 200, "a result is never refused: {answer}");
+    };
+    match handler {
+        Handler::Quick => report(200, "done"),
+        Handler::Fail => report(500, "it went wrong"),
+        Handler::FailOnce => {
+            let first = {
+                let mut inside = shared.inside.lock().expect("not poisoned");
+                let first = !inside.failed.contains(&(number, index));
+                inside.failed.push((number, index));
+                first && index == 1
+            };
+            if first { report(500, "not yet") } else { report(200, "at last") }
+        }
+        Handler::Hold => {
+            let mut inside = shared.inside.lock().expect("not poisoned");
+            inside.on.push((number, log));
+        }
+        Handler::Refuse => return Some(json!({"code": 500, "msg": "no such handler"}).to_string()),
+        Handler::Mute => return None,
+        Handler::Garbage => return Some("[{\"code\":200}]".to_owned()),
+    }
+    Some(json!({"code": 200}).to_string())
+}
+
+fn read_request(reader: &mut impl BufRead) -> Option<(String, BTreeMap<String, String>, Value)> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|len| *len > 0)?;
+    let verb = line.split(' ').nth(1)?.rsplit('/').next()?.to_owned();
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        headers.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    let len: usize = headers.get("content-length").and_then(|len| len.parse().ok()).unwrap_or_default();
+    let mut body = vec![0; len];
+    reader.read_exact(&mut body).ok()?;
+    Some((verb, headers, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+}

@@ -1,0 +1,155 @@
+//! Which executors get an order, and what is remembered of that.
+
+use std::sync::Arc;
+
+use cadran_core::{
+    Executor, Found, Now, Placement, RunId, RunUpdate, Seat, SeatRecord, SeatStatus, Seats, StepNo,
+    StepRecord, Target,
+};
+use cadran_place::{Choice, mixed};
+
+use crate::effects::ExecutorChange;
+use crate::engine::Engine;
+use crate::running::LiveRun;
+
+/// The shares of the latest attempt of each step that runs on executors.
+pub(crate) type SeatsOf = Vec<(StepNo, Vec<SeatRecord>)>;
+
+impl Engine {
+    pub(crate) fn change_executors(&mut self, changes: Vec<ExecutorChange>, now: Now) {
+        for change in changes {
+            self.out.executors_changed |= match change {
+                ExecutorChange::Typed(group, executors) => {
+                    self.roster.type_in(group, executors);
+                    true
+                }
+                // A full roster was refused where the executor asked; nothing more is to be done here.
+                ExecutorChange::Seen(group, executor) => {
+                    self.roster.seen(&group, executor, now.wall, now.mono).unwrap_or(false)
+                }
+                ExecutorChange::Gone(group, address) => self.roster.gone(&group, &address),
+            };
+        }
+    }
+
+    pub(crate) fn let_go_of_silent(&mut self, now: Now) {
+        self.out.executors_changed |= !self.roster.expire(now.mono).is_empty();
+    }
+
+    /// Chooses executors for an attempt of a step. What was chosen is remembered with the run.
+    pub(crate) fn place_attempt(
+        &mut self,
+        run: RunId,
+        step: StepNo,
+        attempt: u32,
+        now: Now,
+    ) -> Option<Arc<Placement>> {
+        let live = self.runs.get_mut(&run)?;
+        let context = live.context.clone();
+        let target: &Target = context.body.step(step)?.target.as_deref()?;
+        let list = self.roster.list(&target.group);
+        let chance = mixed(run.raw(), u64::from(step.0) << 32 | u64::from(attempt));
+        let mut log = || self.ids.next(now.wall).log_number();
+        let seats = match self.router.choose(target.route, context.job, list, chance, now.wall) {
+            Choice::Nobody => Seats::Nobody,
+            Choice::One(at) => {
+                Seats::Chosen(vec![Seat { index: 0, total: 1, executor: list[at].clone(), log: log() }])
+            }
+            Choice::Asked(ask) => Seats::Asked { ask, executors: list.to_vec(), log: log() },
+            Choice::All => Seats::Chosen(shares(live.seats_of(step), list, log)),
+        };
+        if let Seats::Chosen(chosen) = &seats {
+            live.seat(step, chosen, now);
+        }
+        Some(Arc::new(Placement { group: target.group.clone(), at: now.wall, seats }))
+    }
+}
+
+/// The shares of a broadcast. A further attempt repeats those that did not succeed, with the old total; a share whose
+/// executor is gone goes to the first.
+fn shares(before: &[SeatRecord], list: &[Executor], mut log: impl FnMut() -> u64) -> Vec<Seat> {
+    let failed: Vec<(u32, u32)> = before
+        .iter()
+        .filter(|seat| seat.status != SeatStatus::Succeeded)
+        .map(|seat| (seat.index, seat.total))
+        .collect();
+    let all = || (0..list.len() as u32).map(|index| (index, list.len() as u32)).collect();
+    let shares: Vec<(u32, u32)> = if failed.is_empty() { all() } else { failed };
+    let seat = |(index, total): (u32, u32)| {
+        let executor = list.get(index as usize).unwrap_or(&list[0]).clone();
+        Seat { index, total, executor, log: log() }
+    };
+    shares.into_iter().map(seat).collect()
+}
+
+impl LiveRun {
+    pub(crate) fn seats_of(&self, step: StepNo) -> &[SeatRecord] {
+        self.seats.iter().find(|(no, _)| *no == step).map_or(&[], |(_, seats)| seats)
+    }
+
+    fn seats_mut(&mut self, step: StepNo) -> &mut Vec<SeatRecord> {
+        let at = match self.seats.iter().position(|(no, _)| *no == step) {
+            Some(at) => at,
+            None => {
+                self.seats.push((step, Vec::new()));
+                self.seats.len() - 1
+            }
+        };
+        &mut self.seats[at].1
+    }
+
+    /// A share that is given out again takes the place of the one before.
+    fn seat(&mut self, step: StepNo, chosen: &[Seat], now: Now) {
+        for seat in chosen {
+            self.take_seat(
+                step,
+                SeatRecord {
+                    index: seat.index,
+                    total: seat.total,
+                    address: seat.executor.address.clone(),
+                    log: seat.log,
+                    at: now.wall,
+                    status: SeatStatus::Sent,
+                    message: None,
+                },
+            );
+        }
+    }
+
+    /// Remembers what became of a share.
+    pub(crate) fn take_seat(&mut self, step: StepNo, seat: SeatRecord) {
+        let seats = self.seats_mut(step);
+        if seats.first().is_some_and(|first| first.total != seat.total) {
+            seats.clear();
+        }
+        match seats.iter_mut().find(|known| known.index == seat.index) {
+            Some(known) => *known = seat,
+            None => seats.push(seat),
+        }
+    }
+
+    /// Takes up what the record and executors know of shares.
+    pub(crate) fn recall_seats(&mut self, state: &RunUpdate, found: &[Found]) {
+        let body = self.context.body.clone();
+        let steps = body.steps.iter().enumerate().filter(|(_, step)| step.target.is_some());
+        for (at, step) in steps {
+            let records = state.steps.iter().flatten().filter(|record| *record.name == *step.name);
+            let seats: Vec<SeatRecord> = records.flat_map(|record| record.seats.iter().cloned()).collect();
+            seats.into_iter().for_each(|seat| self.take_seat(StepNo(at as u16), seat));
+        }
+        for found in found {
+            found.seats.iter().for_each(|seat| self.take_seat(found.step, seat.clone()));
+        }
+    }
+
+    /// Puts the shares into the records of their steps. Handlers stand behind the steps, as far as they were reached.
+    pub(crate) fn with_seats(&self, mut records: Vec<StepRecord>) -> Vec<StepRecord> {
+        for (no, seats) in &self.seats {
+            let name = self.context.body.step(*no).map_or("", |step| step.name.as_str());
+            if let Some(record) = records.iter_mut().find(|record| *record.name == *name) {
+                record.seats.clone_from(seats);
+            }
+        }
+        records
+    }
+}

@@ -1,0 +1,374 @@
+//! What is out at executors, in an append-only file: what was sent, what came back, what may be forgotten.
+//!
+//! One line per fact. `S` an attempt is ordered, `P` one of its shares, `K` it is told to stop, `E` a share has ended,
+//! `C` its run is closed, `N` the number of a step for executors, `F` a log number that was used. A batch of facts is
+//! one write; there is no fsync, for the same reason as in the journal.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use cadran_core::{Dialect, JobId, Millis, Outcome, RunId, SeatRecord, SeatStatus, StepNo};
+
+use super::table::{Entry, Halt, Share};
+use crate::ExecError;
+use crate::journal::{self, Key, escaped, unescaped};
+
+pub(crate) struct Ledger {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    bytes_compact: u64,
+    is_torn: bool,
+    buffer: String,
+    pub(crate) kept: Kept,
+}
+
+/// What the file says.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) entries: BTreeMap<Key, Entry>,
+    /// Numbers of steps that do not have their job's own.
+    numbers: BTreeMap<(JobId, StepNo), u32>,
+    /// The highest log number used.
+    pub(crate) log_floor: u64,
+}
+
+/// The file is written anew when it is larger than this and four times as large as what it has to say.
+const COMPACT_BYTES_MIN: u64 = 4 << 20;
+
+/// Numbers of further steps count down from here, so that they never meet the numbers of jobs.
+const NUMBER_MAX: u32 = i32::MAX as u32;
+
+impl Ledger {
+    pub(crate) fn open(path: &Path) -> Result<Ledger, ExecError> {
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir).map_err(ExecError::file("create the directory", dir))?;
+        }
+        let text = match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            other => other.map_err(ExecError::file("read the ledger", path))?,
+        };
+        let mut kept = Kept::default();
+        for line in String::from_utf8_lossy(&text).split_inclusive('\n') {
+            // A last line without its end was being written when the server died.
+            let Some(line) = line.strip_suffix('\n') else { break };
+            let _ = kept.replay(line);
+        }
+        let (file, bytes) = write_anew(path, &kept).map_err(ExecError::file("write the ledger", path))?;
+        Ok(Ledger {
+            path: path.to_owned(),
+            file,
+            bytes,
+            bytes_compact: bytes,
+            is_torn: false,
+            buffer: String::new(),
+            kept,
+        })
+    }
+
+    /// An attempt is about to be ordered.
+    pub(crate) fn begin(&mut self, key: Key, entry: Entry) {
+        line_begin(&mut self.buffer, key, &entry);
+        for share in &entry.shares {
+            line_share(&mut self.buffer, key, share);
+            self.kept.log_floor = self.kept.log_floor.max(share.seat.log);
+        }
+        self.kept.entries.insert(key, entry);
+    }
+
+    /// A share was given to somebody after all.
+    pub(crate) fn place(&mut self, key: Key, share: Share) {
+        line_share(&mut self.buffer, key, &share);
+        self.kept.log_floor = self.kept.log_floor.max(share.seat.log);
+        if let Some(entry) = self.kept.entries.get_mut(&key) {
+            entry.shares.push(share);
+        }
+    }
+
+    /// An attempt is to end. False when that was known.
+    pub(crate) fn halt(&mut self, key: Key, halt: Halt) -> bool {
+        let Some(entry) = self.kept.entries.get_mut(&key).filter(|entry| entry.halt.is_none()) else {
+            return false;
+        };
+        entry.halt = Some(halt);
+        line_halt(&mut self.buffer, key, halt);
+        true
+    }
+
+    /// A share has ended. False when it had already.
+    pub(crate) fn end(&mut self, key: Key, index: u32, at: Millis, outcome: Outcome) -> bool {
+        let Some(entry) = self.kept.entries.get_mut(&key) else { return false };
+        let Some(share) = entry.shares.iter_mut().find(|share| share.seat.index == index) else {
+            return false;
+        };
+        if !share.end(at, outcome) {
+            return false;
+        }
+        line_end(&mut self.buffer, key, share);
+        true
+    }
+
+    /// The run may be forgotten.
+    pub(crate) fn close(&mut self, run: RunId) -> Vec<Entry> {
+        let gone = self.kept.forget(run);
+        if !gone.is_empty() {
+            let _ = writeln!(self.buffer, "C {run}");
+        }
+        gone
+    }
+
+    /// The number executors know a further step by; the same for good.
+    pub(crate) fn number(&mut self, job: JobId, step: StepNo) -> u32 {
+        let next = NUMBER_MAX - self.kept.numbers.len() as u32;
+        let fresh = !self.kept.numbers.contains_key(&(job, step));
+        let number = *self.kept.numbers.entry((job, step)).or_insert(next);
+        if fresh {
+            let _ = writeln!(self.buffer, "N {} {} {number}", job.0, step.0);
+        }
+        number
+    }
+
+    /// One write for everything since the last one.
+    pub(crate) fn write(&mut self) {
+        if self.buffer.is_empty() {
+            return;
+        }
+        if self.is_torn {
+            self.buffer.insert(0, '\n');
+        }
+        match self.file.write_all(self.buffer.as_bytes()) {
+            Ok(()) => self.is_torn = false,
+            Err(error) => {
+                if !self.is_torn {
+                    tracing::error!(path = %self.path.display(), %error, "the ledger cannot be written");
+                }
+                self.is_torn = true;
+            }
+        }
+        self.bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        if self.bytes > COMPACT_BYTES_MIN.max(4 * self.bytes_compact) {
+            match write_anew(&self.path, &self.kept) {
+                Ok((file, bytes)) => {
+                    (self.file, self.bytes, self.bytes_compact, self.is_torn) = (file, bytes, bytes, false);
+                }
+                Err(error) => {
+                    tracing::warn!(path = %self.path.display(), %error, "the ledger cannot be compacted");
+                    self.bytes_compact = self.bytes;
+                }
+            }
+        }
+    }
+}
+
+impl Kept {
+    fn forget(&mut self, run: RunId) -> Vec<Entry> {
+        let keys: Vec<Key> = self.entries.range(journal::keys_of(run)).map(|(key, _)| *key).collect();
+        keys.iter().filter_map(|key| self.entries.remove(key)).collect()
+    }
+
+    fn replay(&mut self, line: &str) -> Option<()> {
+        let (kind, rest) = line.split_once(' ')?;
+        match kind {
+            "F" => {
+                self.log_floor = self.log_floor.max(rest.parse().ok()?);
+                return Some(());
+            }
+            "N" => {
+                let mut words = rest.split(' ');
+                let (job, step) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+                self.numbers.insert((JobId(job), StepNo(step)), words.next()?.parse().ok()?);
+                return Some(());
+            }
+            "C" => {
+                self.forget(rest.parse().ok()?);
+                return Some(());
+            }
+            _ => {}
+        }
+        let mut words = rest.splitn(4, ' ');
+        let run = words.next()?.parse().ok()?;
+        let step = StepNo(words.next()?.parse().ok()?);
+        let key = Key { run, step, attempt: words.next()?.parse().ok()? };
+        let rest = words.next()?;
+        match kind {
+            "S" => {
+                let mut words = rest.splitn(5, ' ');
+                let entry = Entry {
+                    at: words.next()?.parse().ok()?,
+                    number: words.next()?.parse().ok()?,
+                    timeout_secs: words.next()?.parse().ok()?,
+                    group: words.next()?.parse().ok()?,
+                    step_name: unescaped(words.next()?),
+                    halt: None,
+                    shares: Vec::new(),
+                    is_up: true,
+                    is_over: false,
+                };
+                self.entries.insert(key, entry);
+            }
+            "P" => {
+                let mut words = rest.split(' ');
+                let (index, total) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+                let log: u64 = words.next()?.parse().ok()?;
+                let dialect = Dialect::from_word(words.next()?)?;
+                let address = words.next()?.parse().ok()?;
+                self.log_floor = self.log_floor.max(log);
+                let entry = self.entries.get_mut(&key)?;
+                let status = SeatStatus::Running;
+                let seat = SeatRecord { index, total, address, log, at: entry.at, status, message: None };
+                entry.shares.push(Share::new(seat, dialect));
+            }
+            "K" => self.entries.get_mut(&key)?.halt = Some(halt_of(rest)?),
+            "E" => {
+                let mut words = rest.splitn(3, ' ');
+                let index: u32 = words.next()?.parse().ok()?;
+                let at = words.next()?.parse().ok()?;
+                let outcome = journal::parse_outcome(words.next()?)?;
+                let entry = self.entries.get_mut(&key)?;
+                entry.shares.iter_mut().find(|share| share.seat.index == index)?.end(at, outcome);
+            }
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+/// The new file is complete before it takes the old one's name.
+fn write_anew(path: &Path, kept: &Kept) -> io::Result<(File, u64)> {
+    let mut text = format!("F {}\n", kept.log_floor);
+    for ((job, step), number) in &kept.numbers {
+        let _ = writeln!(text, "N {} {} {number}", job.0, step.0);
+    }
+    for (key, entry) in &kept.entries {
+        line_begin(&mut text, *key, entry);
+        entry.shares.iter().for_each(|share| line_share(&mut text, *key, share));
+        if let Some(halt) = entry.halt {
+            line_halt(&mut text, *key, halt);
+        }
+        entry.shares.iter().for_each(|share| line_end(&mut text, *key, share));
+    }
+    let fresh = path.with_extension("new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&fresh)?;
+    file.write_all(text.as_bytes())?;
+    fs::rename(&fresh, path)?;
+    Ok((file, text.len() as u64))
+}
+
+fn line_begin(out: &mut String, key: Key, entry: &Entry) {
+    let Entry { at, number, timeout_secs, group, step_name, .. } = entry;
+    let name = escaped(step_name);
+    let _ = writeln!(
+        out,
+        "S {} {} {} {at} {number} {timeout_secs} {group} {name}",
+        key.run, key.step.0, key.attempt
+    );
+}
+
+fn line_share(out: &mut String, key: Key, share: &Share) {
+    let SeatRecord { index, total, address, log, .. } = &share.seat;
+    let dialect = share.dialect.word();
+    let _ = writeln!(
+        out,
+        "P {} {} {} {index} {total} {log} {dialect} {address}",
+        key.run, key.step.0, key.attempt
+    );
+}
+
+fn line_halt(out: &mut String, key: Key, halt: Halt) {
+    let word = match halt {
+        Halt::Stop => "stop",
+        Halt::TimedOut => "timed_out",
+    };
+    let _ = writeln!(out, "K {} {} {} {word}", key.run, key.step.0, key.attempt);
+}
+
+fn halt_of(word: &str) -> Option<Halt> {
+    match word {
+        "stop" => Some(Halt::Stop),
+        "timed_out" => Some(Halt::TimedOut),
+        _ => None,
+    }
+}
+
+fn line_end(out: &mut String, key: Key, share: &Share) {
+    if let Some((at, outcome)) = &share.end {
+        let _ = write!(out, "E {} {} {} {} {at} ", key.run, key.step.0, key.attempt, share.seat.index);
+        journal::write_outcome(out, outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(run: u64) -> Key {
+        Key { run: RunId::from_raw(run), step: StepNo(2), attempt: 3 }
+    }
+
+    fn entry(shares: u32) -> Entry {
+        let share = |index| {
+            let seat = SeatRecord {
+                index,
+                total: shares,
+                address: format!("http://h:{}/x", index + 1).parse().expect("an address"),
+                log: 70 + u64::from(index),
+                at: 5,
+                status: SeatStatus::Running,
+                message: None,
+            };
+            Share::new(seat, Dialect::Three)
+        };
+        Entry {
+            number: 9,
+            group: "g".parse().expect("a name"),
+            step_name: "a b\nc".into(),
+            at: 5,
+            timeout_secs: 7,
+            halt: None,
+            shares: (0..shares).map(share).collect(),
+            is_up: true,
+            is_over: false,
+        }
+    }
+
+    #[test]
+    fn what_is_out_survives_the_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("exec/ledger");
+        let mut ledger = Ledger::open(&path).expect("opened");
+        for run in 1..=3 {
+            ledger.begin(key(run), entry(2));
+        }
+        assert!(ledger.end(key(1), 0, 8, Outcome::Reported(500, "no\nway".into())));
+        assert!(!ledger.end(key(1), 0, 9, Outcome::Exited(0)));
+        assert!(ledger.halt(key(1), Halt::Stop));
+        assert!(!ledger.halt(key(1), Halt::TimedOut), "the first reason counts");
+        assert!(ledger.end(key(2), 0, 8, Outcome::Exited(0)) && ledger.end(key(2), 1, 9, Outcome::Exited(0)));
+        assert_eq!(ledger.close(RunId::from_raw(3)).len(), 1);
+        let number = ledger.number(JobId(4), StepNo(1));
+        assert_eq!([number, ledger.number(JobId(4), StepNo(2))], [NUMBER_MAX, NUMBER_MAX - 1]);
+        ledger.write();
+        drop(ledger);
+        let mut torn = fs::read_to_string(&path).expect("read");
+        torn.push_str("nonsense\nE zz\nE 0000000000001 2 3 1 20 exited 0");
+        fs::write(&path, torn).expect("written");
+        for _ in 0..2 {
+            let mut ledger = Ledger::open(&path).expect("opened");
+            assert_eq!(ledger.number(JobId(4), StepNo(1)), number);
+            assert_eq!(ledger.kept.log_floor, 71, "also of what was closed");
+            let entries = &ledger.kept.entries;
+            assert_eq!(entries.keys().copied().collect::<Vec<_>>(), [key(1), key(2)]);
+            let (one, two) = (&entries[&key(1)], &entries[&key(2)]);
+            assert_eq!((one.halt, one.open().count(), one.outcome()), (Some(Halt::Stop), 1, None));
+            assert_eq!((&*one.step_name, one.number, one.timeout_secs), ("a b\nc", 9, 7));
+            let found = two.found(key(2));
+            assert_eq!((found.lives, found.ended), (false, Some((9, Outcome::Exited(0)))));
+            assert!(one.found(key(1)).lives);
+            assert_eq!(one.shares[1].executor().dialect, Dialect::Three);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The XXL-JOB protocol, as the side that gives orders.
+//!
+//! [`Remote`] takes orders for steps on executors of a group, sends them out by two lanes, takes results in, ends what
+//! is to be stopped, and finds what was lost. What is out stands in a ledger, so that a restart of the server waits for
+//! it instead of doubling it.
+
+mod client;
+mod lane;
+mod ledger;
+mod options;
+mod params;
+mod pull;
+mod remote;
+mod stop;
+mod table;
+mod watch;
+pub mod wire;
+
+pub use options::{KnownToken, RemoteOptions, Tokens};
+pub use pull::RemoteLog;
+pub use remote::{Remote, RemoteCounts};

@@ -1,0 +1,105 @@
+//! Ending what is out: executors end jobs, not runs, and the run is closed from here whatever they say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cadran_core::{Address, Executor, GroupName, Outcome};
+use tokio::time::sleep;
+
+use super::remote::{Errand, Shared, ended, json};
+use super::table::Halt;
+use super::wire::OfJob;
+use crate::journal::Key;
+
+/// How often a kill is tried before the run is closed all the same.
+const KILL_TRIES: u32 = 3;
+
+/// Between two tries.
+const KILL_PAUSE: Duration = Duration::from_secs(1);
+
+impl Shared {
+    /// Notes that an attempt is to end, then sees to it. Noted first: an executor may report a killed run as a success
+    /// before it answers the kill.
+    pub(super) fn halt(self: &Arc<Shared>, key: Key, halt: Halt) {
+        let mut state = self.state();
+        let Some(entry) = state.entry(key).filter(|entry| !entry.is_over) else { return };
+        if entry.shares.is_empty() {
+            drop(state);
+            if self.forget(key) {
+                self.tell(vec![(key, ended(Outcome::Stopped))]);
+            }
+            return;
+        }
+        state.ledger.halt(key, halt);
+        state.ledger.write();
+        let is_new = state.halting.insert(key);
+        drop(state);
+        if is_new {
+            tokio::spawn(Arc::clone(self).end_attempt(key));
+        }
+    }
+
+    async fn end_attempt(self: Arc<Shared>, key: Key) {
+        let (group, number, kills, open) = {
+            let mut state = self.state();
+            let Some(entry) = state.entry(key) else { return };
+            let open: Vec<Errand> = entry.open().map(|share| (key, share.seat.index)).collect();
+            // What waits in a lane was never sent.
+            let sent = entry.open().filter(|share| share.sight.since.is_some());
+            let mut kills: Vec<Executor> = sent.map(|share| share.executor()).collect();
+            kills.sort();
+            kills.dedup();
+            (entry.group.clone(), entry.number, kills, open)
+        };
+        for executor in &kills {
+            self.disturb(&executor.address, number, key);
+        }
+        let calls = kills.iter().map(|executor| self.kill(&group, executor, number));
+        futures::future::join_all(calls).await;
+        for errand in open {
+            self.end_share(errand, Outcome::Stopped, None);
+        }
+        self.state().halting.remove(&key);
+    }
+
+    async fn kill(&self, group: &GroupName, executor: &Executor, number: u32) {
+        for turn in 1..=KILL_TRIES {
+            let done = self.client.call(group, executor, "kill", json(&OfJob { job_id: number })).await;
+            match done {
+                Ok(answer) if answer.is_ok() => return,
+                Ok(answer) => {
+                    // It was heard, and trying again changes no mind.
+                    let said = answer.message;
+                    tracing::warn!(address = %executor.address, "a kill was refused: {said}; the run is closed here");
+                    return;
+                }
+                Err(error) if turn == KILL_TRIES => {
+                    tracing::warn!("a kill did not arrive: {}; the run is closed here", error.text());
+                }
+                Err(_) => sleep(KILL_PAUSE).await,
+            }
+        }
+    }
+
+    /// A kill ends everything of the job on an executor. What else is out there may never be reported: it is given up
+    /// soon when the executor says that the job is idle.
+    fn disturb(&self, address: &Address, number: u32, but: Key) {
+        let mut state = self.state();
+        let entries = state.ledger.kept.entries.iter_mut();
+        for (_, entry) in entries.filter(|(key, entry)| **key != but && entry.number == number) {
+            for share in entry.shares.iter_mut().filter(|share| share.seat.address == *address) {
+                share.sight.trusted = true;
+            }
+        }
+    }
+
+    /// An executor leaves: what it says about being idle is believed from here on.
+    pub(super) fn distrust(&self, address: &Address) {
+        let mut state = self.state();
+        for entry in state.ledger.kept.entries.values_mut() {
+            for share in entry.shares.iter_mut().filter(|share| share.seat.address == *address) {
+                share.sight.trusted = true;
+            }
+        }
+    }
+}

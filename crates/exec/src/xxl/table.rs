@@ -1,0 +1,221 @@
+//! What is out at executors: attempts, their shares, and how they came to an end.
+
+use cadran_core::{Dialect, Executor, Found, GroupName, Millis, Outcome, SeatRecord, SeatStatus};
+use tokio::time::Instant;
+
+use crate::journal::Key;
+
+/// One attempt that was ordered and whose run is not closed.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// The number the executors know the step by.
+    pub(crate) number: u32,
+    pub(crate) group: GroupName,
+    /// For the name of its log file.
+    pub(crate) step_name: Box<str>,
+    /// When it was ordered.
+    pub(crate) at: Millis,
+    /// The executor's time limit in seconds; 0 means none.
+    pub(crate) timeout_secs: u32,
+    /// It was told to stop, and why.
+    pub(crate) halt: Option<Halt>,
+    pub(crate) shares: Vec<Share>,
+    /// Its start was reported.
+    pub(crate) is_up: bool,
+    /// Its end was reported.
+    pub(crate) is_over: bool,
+}
+
+/// Why an attempt is being ended from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// Somebody asked.
+    Stop,
+    /// It passed its time limit, and the executor said nothing.
+    TimedOut,
+}
+
+/// One share at one executor.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    pub(crate) seat: SeatRecord,
+    pub(crate) dialect: Dialect,
+    pub(crate) end: Option<(Millis, Outcome)>,
+    pub(crate) sight: Sight,
+}
+
+/// What looking at a share showed so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight {
+    /// When its order left, or when it was taken up after a restart. `None` while it waits in a lane.
+    pub(crate) since: Option<Instant>,
+    /// The executor said that it has the order.
+    pub(crate) accepted: bool,
+    /// Since when the executor says that the job is idle.
+    pub(crate) idle_since: Option<Instant>,
+    /// Since when the executor cannot be reached.
+    pub(crate) silent_since: Option<Instant>,
+    /// The executor was seen to know when a job is on, or is known to have dropped what it had.
+    pub(crate) trusted: bool,
+    /// When a later order took its place there, under [`Block::Cover`](cadran_core::Block).
+    pub(crate) covered_at: Option<Instant>,
+}
+
+impl Share {
+    pub(crate) fn new(seat: SeatRecord, dialect: Dialect) -> Share {
+        let sight = Sight {
+            since: None,
+            accepted: false,
+            idle_since: None,
+            silent_since: None,
+            trusted: false,
+            covered_at: None,
+        };
+        Share { seat, dialect, end: None, sight }
+    }
+
+    pub(crate) fn executor(&self) -> Executor {
+        Executor { address: self.seat.address.clone(), dialect: self.dialect }
+    }
+
+    /// The first end counts.
+    pub(crate) fn end(&mut self, at: Millis, outcome: Outcome) -> bool {
+        if self.end.is_some() {
+            return false;
+        }
+        let well = outcome == Outcome::Exited(0);
+        self.seat.status = if well { SeatStatus::Succeeded } else { SeatStatus::Failed };
+        self.seat.message = said(&outcome);
+        self.end = Some((at, outcome));
+        true
+    }
+}
+
+/// What an outcome says about a share, in words.
+fn said(outcome: &Outcome) -> Option<Box<str>> {
+    match outcome {
+        Outcome::Exited(0) => None,
+        Outcome::Reported(code, text) if text.is_empty() => Some(format!("reported {code}").into()),
+        Outcome::Reported(_, text) | Outcome::NotStarted(text) => Some(text.clone()),
+        Outcome::TimedOut => Some("passed its time limit".into()),
+        Outcome::Stopped => Some("stopped".into()),
+        _ => Some("lost with its executor".into()),
+    }
+}
+
+impl Entry {
+    /// The shares that are still out.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &Share> {
+        self.shares.iter().filter(|share| share.end.is_none())
+    }
+
+    /// How the attempt ended, when all of its shares have.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        if self.shares.is_empty() || self.open().next().is_some() {
+            return None;
+        }
+        match self.halt {
+            Some(Halt::Stop) => return Some(Outcome::Stopped),
+            Some(Halt::TimedOut) => return Some(Outcome::TimedOut),
+            None => {}
+        }
+        if let [share] = &self.shares[..] {
+            return share.end.as_ref().map(|(_, outcome)| outcome.clone());
+        }
+        let ends = || self.shares.iter().filter_map(|share| Some((share, &share.end.as_ref()?.1)));
+        let failed: Vec<(&Share, &Outcome)> =
+            ends().filter(|(_, outcome)| **outcome != Outcome::Exited(0)).collect();
+        let Some((first, outcome)) = failed.first() else { return Some(Outcome::Exited(0)) };
+        if failed.iter().all(|(_, outcome)| **outcome == Outcome::Lost) {
+            return Some(Outcome::Lost);
+        }
+        let code = match outcome {
+            Outcome::Reported(code, _) => *code,
+            _ => 500,
+        };
+        let text = format!(
+            "{} of {} shares failed; share {} at {}: {}",
+            failed.len(),
+            self.shares.len(),
+            first.seat.index,
+            first.seat.address,
+            first.seat.message.as_deref().unwrap_or("failed"),
+        );
+        Some(Outcome::Reported(code, text.into()))
+    }
+
+    /// What is known of it after a restart.
+    pub(crate) fn found(&self, key: Key) -> Found {
+        let ends = self.shares.iter().filter_map(|share| Some(share.end.as_ref()?.0));
+        let ended = self.outcome().map(|outcome| (ends.max().unwrap_or(self.at), outcome));
+        Found {
+            run: key.run,
+            step: key.step,
+            attempt: key.attempt,
+            started_at: self.at,
+            lives: ended.is_none() && !self.shares.is_empty(),
+            ended,
+            output: None,
+            seats: self.shares.iter().map(|share| share.seat.clone()).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn entry(total: u32) -> Entry {
+        let share = |index| {
+            let address = format!("http://h:{}", index + 1).parse().expect("an address");
+            let seat = SeatRecord {
+                index,
+                total,
+                address,
+                log: u64::from(index),
+                at: 1,
+                status: SeatStatus::Sent,
+                message: None,
+            };
+            Share::new(seat, Dialect::Two)
+        };
+        Entry {
+            number: 1,
+            group: "g".parse().expect("a name"),
+            step_name: "s".into(),
+            at: 1,
+            timeout_secs: 0,
+            halt: None,
+            shares: (0..total).map(share).collect(),
+            is_up: false,
+            is_over: false,
+        }
+    }
+
+    #[test]
+    fn an_attempt_ends_with_its_last_share() {
+        let ok = Outcome::Exited(0);
+        let bad = Outcome::Reported(500, "no".into());
+        let check = |ends: &[Option<&Outcome>], halt: Option<Halt>, expected: Option<Outcome>| {
+            let mut entry = Entry { halt, ..entry(ends.len() as u32) };
+            for (share, end) in entry.shares.iter_mut().zip(ends) {
+                if let Some(outcome) = end {
+                    assert!(share.end(5, (*outcome).clone()));
+                    assert!(!share.end(6, Outcome::Lost), "the first end counts");
+                }
+            }
+            assert_eq!(entry.outcome(), expected, "{ends:?}");
+        };
+        check(&[], None, None);
+        check(&[None], None, None);
+        check(&[Some(&ok)], None, Some(Outcome::Exited(0)));
+        check(&[Some(&bad)], None, Some(bad.clone()));
+        check(&[Some(&ok), None], None, None);
+        check(&[Some(&ok), Some(&ok)], None, Some(Outcome::Exited(0)));
+        let text = "1 of 2 shares failed; share 1 at http://h:2: no";
+        check(&[Some(&ok), Some(&bad)], None, Some(Outcome::Reported(500, text.into())));
+        check(&[Some(&ok), Some(&Outcome::Lost)], None, Some(Outcome::Lost));
+        check(&[Some(&ok)], Some(Halt::Stop), Some(Outcome::Stopped));
+        check(&[Some(&bad)], Some(Halt::TimedOut), Some(Outcome::TimedOut));
+    }
+}

@@ -1,0 +1,240 @@
+//! Who is there: executors by group, as they register, are typed in, leave or fall silent.
+
+use std::collections::BTreeMap;
+
+use cadran_core::{Address, Dialect, Executor, GroupName, Millis};
+
+/// How long an executor that says nothing is believed to be there: three of the beats that most clients send.
+pub const SILENT_MS_MAX: Millis = 90_000;
+
+/// Groups at once. Each is a service somebody runs; a thousand is a large company.
+pub const GROUPS_MAX: usize = 1_000;
+
+/// Executors of one group at once.
+pub const MEMBERS_MAX: usize = 1_000;
+
+/// The executors that are alive.
+#[derive(Debug, Default)]
+pub struct Roster {
+    groups: BTreeMap<GroupName, Group>,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    typed: Option<Vec<Executor>>,
+    members: BTreeMap<Address, Member>,
+    /// What routes choose from: the typed order, or the registered ones sorted as text.
+    list: Vec<Executor>,
+}
+
+#[derive(Debug)]
+struct Member {
+    dialect: Dialect,
+    /// When it first registered, by the wall clock.
+    since: Millis,
+    /// When it last did, by the monotonic clock.
+    seen: Millis,
+}
+
+/// No room for another executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RosterFull;
+
+/// A group, to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupView {
+    /// Its name.
+    pub name: GroupName,
+    /// Whether its addresses were typed in.
+    pub typed: bool,
+    /// Its executors in the order that routes see.
+    pub executors: Vec<ExecutorView>,
+}
+
+/// An executor, to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutorView {
+    /// Who.
+    pub executor: Executor,
+    /// When it first registered; `None` when it was typed in.
+    pub since: Option<Millis>,
+    /// How long ago it last did.
+    pub silent_ms: Option<Millis>,
+}
+
+impl Roster {
+    /// Gives a group addresses that are used in this order, whoever registers.
+    pub fn type_in(&mut self, group: GroupName, executors: Vec<Executor>) {
+        let group = self.groups.entry(group).or_default();
+        group.typed = (!executors.is_empty()).then_some(executors);
+        group.refresh();
+    }
+
+    /// An executor says that it is there. True when it was not known.
+    pub fn seen(
+        &mut self,
+        group: &GroupName,
+        executor: Executor,
+        now_wall: Millis,
+        now_mono: Millis,
+    ) -> Result<bool, RosterFull> {
+        if !self.groups.contains_key(group) && self.groups.len() >= GROUPS_MAX {
+            return Err(RosterFull);
+        }
+        let group = self.groups.entry(group.clone()).or_default();
+        let Executor { address, dialect } = executor;
+        if let Some(member) = group.members.get_mut(&address) {
+            member.seen = now_mono;
+            if member.dialect != dialect {
+                member.dialect = dialect;
+                group.refresh();
+            }
+            return Ok(false);
+        }
+        if group.members.len() >= MEMBERS_MAX {
+            return Err(RosterFull);
+        }
+        group.members.insert(address, Member { dialect, since: now_wall, seen: now_mono });
+        group.refresh();
+        Ok(true)
+    }
+
+    /// An executor says that it leaves. True when it was known.
+    pub fn gone(&mut self, group: &GroupName, address: &Address) -> bool {
+        let Some(found) = self.groups.get_mut(group) else { return false };
+        let known = found.members.remove(address).is_some();
+        found.refresh();
+        if found.is_forgettable() {
+            self.groups.remove(group);
+        }
+        known
+    }
+
+    /// Lets go of executors that were silent for too long, and names them.
+    pub fn expire(&mut self, now_mono: Millis) -> Vec<(GroupName, Address)> {
+        let mut gone = Vec::new();
+        for (name, group) in &mut self.groups {
+            let before = group.members.len();
+            group.members.retain(|address, member| {
+                let stays = now_mono.saturating_sub(member.seen) <= SILENT_MS_MAX;
+                if !stays {
+                    gone.push((name.clone(), address.clone()));
+                }
+                stays
+            });
+            if group.members.len() != before {
+                group.refresh();
+            }
+        }
+        if !gone.is_empty() {
+            self.groups.retain(|_, group| !group.is_forgettable());
+        }
+        gone
+    }
+
+    /// The executors of a group, in the order that routes choose from.
+    pub fn list(&self, group: &GroupName) -> &[Executor] {
+        self.groups.get(group).map_or(&[], |group| &group.list)
+    }
+
+    /// Whether this address registered or was typed in: nobody else is ever spoken to.
+    pub fn knows(&self, address: &Address) -> bool {
+        self.groups.values().any(|group| group.list.iter().any(|executor| executor.address == *address))
+    }
+
+    /// Everything, by name.
+    pub fn view(&self, now_mono: Millis) -> Vec<GroupView> {
+        let view = |(name, group): (&GroupName, &Group)| GroupView {
+            name: name.clone(),
+            typed: group.typed.is_some(),
+            executors: group.list.iter().map(|executor| group.view(executor, now_mono)).collect(),
+        };
+        self.groups.iter().map(view).collect()
+    }
+}
+
+impl Group {
+    fn refresh(&mut self) {
+        self.list = match &self.typed {
+            Some(typed) => typed.clone(),
+            None => {
+                let members = self.members.iter();
+                members
+                    .map(|(address, member)| Executor { address: address.clone(), dialect: member.dialect })
+                    .collect()
+            }
+        };
+    }
+
+    fn is_forgettable(&self) -> bool {
+        self.typed.is_none() && self.members.is_empty()
+    }
+
+    fn view(&self, executor: &Executor, now_mono: Millis) -> ExecutorView {
+        let member = self.members.get(&executor.address);
+        ExecutorView {
+            executor: executor.clone(),
+            since: member.map(|member| member.since),
+            silent_ms: member.map(|member| now_mono.saturating_sub(member.seen)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn executor(address: &str) -> Executor {
+        Executor { address: address.parse().expect("an address"), dialect: Dialect::Two }
+    }
+
+    fn list(roster: &Roster, group: &GroupName) -> Vec<String> {
+        roster.list(group).iter().map(|executor| executor.address.to_string()).collect()
+    }
+
+    #[test]
+    fn registered_ones_are_sorted_as_text_and_fall_silent() {
+        let (mut roster, group) = (Roster::default(), "g".parse::<GroupName>().expect("a name"));
+        for (at, address) in [(0, "http://b:2"), (0, "http://b:10"), (50_000, "http://a:1")] {
+            assert_eq!(roster.seen(&group, executor(address), 7, at), Ok(true));
+        }
+        assert_eq!(roster.seen(&group, executor("http://b:2"), 9, 60_000), Ok(false));
+        assert_eq!(list(&roster, &group), ["http://a:1", "http://b:10", "http://b:2"]);
+        assert_eq!(roster.expire(SILENT_MS_MAX), []);
+        let gone = roster.expire(SILENT_MS_MAX + 1);
+        assert_eq!(gone.len(), 1);
+        assert_eq!(list(&roster, &group), ["http://a:1", "http://b:2"]);
+        assert!(!roster.knows(&executor("http://b:10").address));
+        assert!(roster.gone(&group, &executor("http://a:1").address));
+        assert!(!roster.gone(&group, &executor("http://a:1").address));
+        roster.expire(1_000_000);
+        assert_eq!(roster.view(0), [], "a group without anybody is forgotten");
+    }
+
+    #[test]
+    fn typed_in_addresses_keep_their_order_and_never_fall_silent() {
+        let (mut roster, group) = (Roster::default(), "g".parse::<GroupName>().expect("a name"));
+        roster.type_in(group.clone(), vec![executor("http://z"), executor("http://a")]);
+        assert_eq!(roster.seen(&group, executor("http://m"), 0, 0), Ok(true));
+        roster.expire(1_000_000);
+        assert_eq!(list(&roster, &group), ["http://z", "http://a"]);
+        assert!(!roster.knows(&executor("http://m").address), "registering changes nothing here");
+    }
+
+    #[test]
+    fn the_roster_is_bounded() {
+        let mut roster = Roster::default();
+        let group: GroupName = "g".parse().expect("a name");
+        for at in 0..MEMBERS_MAX {
+            assert_eq!(roster.seen(&group, executor(&format!("http://h:{}", at + 1)), 0, 0), Ok(true));
+        }
+        assert_eq!(roster.seen(&group, executor("http://one-more"), 0, 0), Err(RosterFull));
+        assert_eq!(roster.seen(&group, executor("http://h:1"), 0, 0), Ok(false));
+        for at in 1..GROUPS_MAX {
+            let group: GroupName = format!("g{at}").parse().expect("a name");
+            assert_eq!(roster.seen(&group, executor("http://h"), 0, 0), Ok(true));
+        }
+        let more: GroupName = "more".parse().expect("a name");
+        assert_eq!(roster.seen(&more, executor("http://h"), 0, 0), Err(RosterFull));
+    }
+}
