@@ -6,6 +6,9 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Members of one chain. With a fair hash, eight are rare among millions; what goes beyond was chosen to collide.
 const CHAIN_MAX: usize = 16;
 
+/// Buckets in a cache line.
+pub(crate) const LINE: usize = 16;
+
 /// Finds slots of a list by the hash of what stands in them.
 ///
 /// Slots that share a bucket are chained, up to [`CHAIN_MAX`]; a crowd beyond that goes to an ordered map, so that chosen
@@ -88,13 +91,15 @@ impl<K: Ord> Chains<K> {
     }
 
     fn bucket(&self, hash: u64) -> usize {
-        // Of the upper half, which is mixed best. No bucket at all gives a number that is not there.
-        (((hash >> 32) * self.heads.len() as u64) >> 32) as usize
+        // The upper half chooses a cache line of buckets, the last bits one of them. No bucket at all gives a number that
+        // is not there.
+        let line = ((hash >> 32) * (self.heads.len() / LINE) as u64) >> 32;
+        line as usize * LINE + hash as usize % LINE
     }
 
     /// Doubles the buckets. Each chain divides into two, so none becomes longer.
     fn grow(&mut self, hash_of: impl Fn(u32) -> u64) {
-        let buckets = (self.heads.len() * 2).max(16);
+        let buckets = (self.heads.len() * 2).max(LINE);
         let old = std::mem::replace(&mut self.heads, vec![NONE; buckets]);
         for mut at in old {
             while at != NONE {

@@ -69,22 +69,21 @@ impl Arena {
     /// Writes a request into a block and says where it begins.
     #[inline]
     pub(crate) fn place(&mut self, owner: u32, uses: &[Use]) -> u32 {
-        let entry = |at: &Use| Entry {
-            key_mode: at.key.0 | (at.mode as u32) << KEY_BITS,
-            owner,
-            next: NONE,
-            prev: NONE,
+        let entry = |(at, number): (&Use, u32)| {
+            // A ring of its own, until it is linked to others.
+            let key_mode = at.key.0 | (at.mode as u32) << KEY_BITS;
+            Entry { key_mode, owner, next: number, prev: number }
         };
         let start = match self.vacant.get(uses.len()).copied() {
             Some(start) if start != NONE && !uses.is_empty() => {
                 self.vacant[uses.len()] = self.entries[start as usize].next;
                 let block = &mut self.entries[start as usize..][..uses.len()];
-                block.iter_mut().zip(uses).for_each(|(into, at)| *into = entry(at));
+                block.iter_mut().zip(uses.iter().zip(start..)).for_each(|(into, at)| *into = entry(at));
                 start
             }
             _ => {
                 let start = self.entries.len() as u32;
-                self.entries.extend(uses.iter().map(entry));
+                self.entries.extend(uses.iter().zip(start..).map(entry));
                 start
             }
         };
@@ -132,12 +131,10 @@ impl Arena {
         Use { key: entry.key(), mode, units: if mode == Mode::Units { self.units(at) } else { 0 } }
     }
 
-    /// Links an entry into the ring that begins with `head`: in front, or last.
+    /// Links an entry, a ring of its own, into the ring that begins with `head`: in front, or last.
     #[inline]
     pub(crate) fn link(&mut self, head: &mut u32, at: u32, in_front: bool) {
         if *head == NONE {
-            let entry = self.get_mut(at);
-            (entry.next, entry.prev) = (at, at);
             *head = at;
             return;
         }
@@ -151,7 +148,7 @@ impl Arena {
         }
     }
 
-    /// Takes an entry out of the ring that begins with `head`.
+    /// Takes an entry out of the ring that begins with `head`; it is a ring of its own again.
     #[inline]
     pub(crate) fn unlink(&mut self, head: &mut u32, at: u32) {
         let Entry { next, prev, .. } = *self.get(at);
@@ -161,6 +158,8 @@ impl Arena {
         }
         self.get_mut(next).prev = prev;
         self.get_mut(prev).next = next;
+        let entry = self.get_mut(at);
+        (entry.next, entry.prev) = (at, at);
         if *head == at {
             *head = next;
         }

@@ -1,5 +1,5 @@
 use super::Owner;
-use crate::chains::{Chains, NONE};
+use crate::chains::{Chains, LINE, NONE};
 use crate::mix;
 
 /// One that holds or waits.
@@ -31,7 +31,7 @@ pub(crate) struct Owners {
 impl Owners {
     #[inline]
     pub(crate) fn find(&self, owner: Owner) -> Option<u32> {
-        self.chains.find(mix::number(owner), |slot| self.records[slot as usize].owner == owner, || owner)
+        self.chains.find(hash(owner), |slot| self.records[slot as usize].owner == owner, || owner)
     }
 
     /// The slot that [`insert`](Owners::insert) will use next.
@@ -51,14 +51,14 @@ impl Owners {
             }
         };
         let (owner, records) = (record.owner, &self.records);
-        let hash_of = |slot: u32| mix::number(records[slot as usize].owner);
-        self.chains.insert(mix::number(owner), slot, || owner, hash_of);
+        let hash_of = |slot: u32| hash(records[slot as usize].owner);
+        self.chains.insert(hash(owner), slot, || owner, hash_of);
         slot
     }
 
     pub(crate) fn remove(&mut self, slot: u32) {
         let owner = self.records[slot as usize].owner;
-        self.chains.remove(mix::number(owner), slot, || owner);
+        self.chains.remove(hash(owner), slot, || owner);
         self.vacant.push(slot);
     }
 
@@ -80,4 +80,12 @@ impl Owners {
     pub(crate) fn waiter(&self, slot: u32) -> Option<u32> {
         Some(self.get(slot).waiter).filter(|&waiter| waiter != NONE)
     }
+}
+
+/// Owners that follow one another, as runs of one moment do, share a cache line of buckets, in an order that differs from
+/// line to line.
+fn hash(owner: Owner) -> u64 {
+    let line = mix::number(owner / LINE as u64);
+    let bucket = (owner ^ line >> 8) % LINE as u64;
+    line - line % LINE as u64 + bucket
 }

@@ -146,7 +146,8 @@ fn radix_and_pairwise_and_interned_agree() {
         let mut schedulers = KINDS.map(Scheduler::new);
         let (mut interned, mut stamps) = (Interned::default(), Stamps::default());
         for _ in 0..2 {
-            let mut admitted: Vec<Footprint> = Vec::new();
+            let (mut admitted, mut answers): (Vec<Footprint>, Vec<bool>) = (Vec::new(), Vec::new());
+            let mut these = Interned::default();
             for _ in 0..12 {
                 let candidate = random(&mut chance);
                 let free = admitted.iter().all(|before| !excluded(before, &candidate));
@@ -155,11 +156,18 @@ fn radix_and_pairwise_and_interned_agree() {
                 stamps.make_room(interned.keys_len());
                 let stamped = stamps.reserve(interned.get(number));
                 assert_eq!((told, stamped), ([free; 2], free), "seed {seed}");
+                these.add(&candidate).unwrap();
+                answers.push(free);
                 if free {
                     admitted.push(candidate);
                 }
             }
             schedulers.iter_mut().for_each(|scheduler| scheduler.finalize_tx(TX));
+            stamps.begin();
+            // And in one pass, with old stamps lying about.
+            let mut all = Vec::new();
+            these.reserve_all(&mut stamps, &mut all);
+            assert_eq!(all, answers, "seed {seed}");
             stamps.begin();
         }
     }
