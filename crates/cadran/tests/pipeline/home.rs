@@ -67,6 +67,11 @@ impl Home {
         fs::write(self.path("fuzz.yaml"), text).expect("written");
     }
 
+    /// Moves the target to another store.
+    pub(crate) fn move_to(&self, store: &str) {
+        self.edit(&[(&format!("file://{}", self.path("store").display()), store)]);
+    }
+
     /// Commits one file, and gives the hash.
     pub(crate) fn commit(&self, file: &str, text: &str) -> String {
         let path = self.path("repo").join(file);

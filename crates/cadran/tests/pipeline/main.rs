@@ -5,3 +5,4 @@ mod example;
 mod home;
 mod passes;
 mod served;
+mod shared;

@@ -170,6 +170,25 @@ fn crashes_are_reproduced_bucketed_minimised_and_counted_once_per_run() {
 }
 
 #[test]
+fn an_input_of_the_corpus_that_crashes_does_not_hold_up_the_run() {
+    // Ends at the first bad input, as fuzzers do while they read their corpus.
+    let fuzz = format!(
+        "for f in \"$CADRAN_CORPUS\"/*; do grep -q bad \"$f\" && cp \"$f\" \"$CADRAN_CRASHES/\" && exit 77; done; {STATUS_LINE}"
+    );
+    let home = Home::plain(GOOD, &fuzz, "  seeds: seeds\n");
+    for (name, content) in [("a", "bad 1"), ("b", "good"), ("c", "bad 2")] {
+        home.commit(&format!("seeds/{name}"), content);
+    }
+    home.commit("src/a.cpp", "2");
+    home.json(0, &["manager"]);
+    let hash = home.git(&["rev-parse", "HEAD"]);
+    let run = home.json(0, &["fuzzer", "--commit", hash.trim()]);
+    assert_eq!((&run["report"]["rounds"], &run["report"]["executions"]), (&3.into(), &7.into()), "{run}");
+    // They are in the corpus again when it goes up.
+    assert_eq!(run["report"]["corpus"], 3, "{run}");
+}
+
+#[test]
 fn a_stop_saves_what_was_found_and_gives_the_commit_back() {
     let fuzz = format!("echo found > \"$CADRAN_CORPUS/new\"; while :; do {STATUS_LINE}; sleep 0.1; done");
     let home = Home::plain(GOOD, &fuzz, "");

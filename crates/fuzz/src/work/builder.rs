@@ -161,7 +161,7 @@ impl Workshop {
     /// Tells what the compiler said from what happened to it. `None` when somebody stopped it.
     fn judge(&self, kind: BinaryKind, ending: Ending, transcript: &Transcript) -> Option<BuildOutcome> {
         let kind = kind.as_str();
-        let said = transcript.last_line();
+        let said = transcript.reason();
         let no_space = ["No space left on device", "Disk quota exceeded"];
         Some(match ending {
             Ending::Stopped => return None,

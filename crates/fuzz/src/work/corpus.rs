@@ -103,7 +103,7 @@ impl Workshop {
                 if ending == Ending::Exited(0) && count(&merged)? > 0 {
                     merged.as_path()
                 } else {
-                    let said = transcript.last_line();
+                    let said = transcript.reason();
                     self.watcher.say(&format!(
                         "the corpus could not be merged, all of it is kept: {ending:?}, {said}"
                     ));

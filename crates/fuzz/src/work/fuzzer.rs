@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::time::{Duration, Instant};
 
 use super::builder::{MOMENT, log_key};
-use super::corpus::{count, name_of};
+use super::corpus::{ASIDE, count, name_of};
 use super::transcript::Transcript;
 use super::trial::{Bench, seconds};
 use super::workshop::{Fuzzing, Line, Scratch, Why, Workshop, local};
@@ -65,6 +65,9 @@ pub struct FuzzReport {
 /// How often the fuzzer is started in one run. Each start ends with a crash; a bug that every input meets must not fill
 /// the disk.
 const ROUNDS_MAX: u32 = 1_000;
+
+/// Rounds in a row that found a crash before they tried anything: the fuzzer does not get past its corpus.
+const BARREN_MAX: u32 = 50;
 
 /// Crashing inputs examined in one run. The others are counted: they are nearly always the same few bugs.
 const EXAMINED_MAX: usize = 200;
@@ -187,6 +190,7 @@ impl Workshop {
         report: &mut FuzzReport,
     ) -> Result<(), FuzzError> {
         let mut examined: BTreeSet<String> = BTreeSet::new();
+        let mut barren = 0;
         for round in 1..=ROUNDS_MAX {
             let left = run.stop_at.saturating_duration_since(Instant::now());
             if left.is_zero() && round == 1 {
@@ -204,18 +208,19 @@ impl Workshop {
             report.executions = report.executions.saturating_add(pulse.executions);
             report.coverage = report.coverage.max(pulse.coverage);
             let found = self.take_crashes(run, &crashes, &said, &mut examined, report).await?;
+            barren = if pulse.executions == 0 { barren + 1 } else { 0 };
             match ending {
                 Ending::Stopped | Ending::OutOfTime => break,
                 // By itself, and not because of a crash: it has had enough.
                 Ending::Exited(0) => break,
                 _ if found == 0 && pulse.executions == 0 => {
                     let how = describe(ending);
-                    let said = said.last_line();
+                    let said = said.reason();
                     return Err(FuzzError::Input(format!(
                         "the fuzzer ended before it fuzzed ({how}): {said}"
                     )));
                 }
-                _ if found > 0 && self.tools.after_crash == AfterCrash::Continue => {}
+                _ if found > 0 && barren < BARREN_MAX && self.tools.after_crash == AfterCrash::Continue => {}
                 _ => break,
             }
         }
@@ -293,7 +298,9 @@ impl Workshop {
         paths.sort();
         for path in &paths {
             let bytes = fs::read(path).map_err(|error| local(path, &error))?;
-            if examined.len() >= EXAMINED_MAX || !examined.insert(name_of(&bytes)) {
+            let name = name_of(&bytes);
+            set_aside(run, &name)?;
+            if examined.len() >= EXAMINED_MAX || !examined.insert(name) {
                 continue;
             }
             let tried = self.examine(run.bench, path, &said.bytes(), run.scratch).await?;
@@ -400,6 +407,16 @@ struct Run<'a> {
     map: Option<&'a Path>,
     stop_at: Instant,
     scratch: &'a Scratch,
+}
+
+/// An input of the corpus that crashes would end every further round at once: it waits until the run is over.
+fn set_aside(run: &Run<'_>, name: &str) -> Result<(), FuzzError> {
+    let (from, aside) = (run.corpus.join(name), run.scratch.path().join(ASIDE));
+    if !from.exists() {
+        return Ok(());
+    }
+    let moved = fs::create_dir_all(&aside).and_then(|()| fs::rename(&from, aside.join(name)));
+    moved.map_err(|error| local(&aside, &error))
 }
 
 fn describe(ending: Ending) -> String {

@@ -127,7 +127,7 @@ impl Workshop {
             Ending::Exited(0) => {}
             Ending::Stopped => return Ok(None),
             other => {
-                let said = transcript.last_line();
+                let said = transcript.reason();
                 return Err(FuzzError::Input(format!("the coverage command failed ({other:?}): {said}")));
             }
         }

@@ -66,12 +66,13 @@ impl Transcript {
         String::from_utf8_lossy(&self.bytes()).into_owned()
     }
 
-    /// The last line that says something, for a reason of one line.
-    pub(crate) fn last_line(&self) -> String {
+    /// The first line that speaks of an error, else the last that says something: a reason of one line.
+    pub(crate) fn reason(&self) -> String {
         const SHOWN_CHARS_MAX: usize = 200;
         let text = self.text();
-        let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-        line.chars().take(SHOWN_CHARS_MAX).collect()
+        let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let error = lines().find(|line| line.contains("error: ") || line.contains("ERROR: "));
+        error.or_else(|| lines().next_back()).unwrap_or_default().chars().take(SHOWN_CHARS_MAX).collect()
     }
 }
 
@@ -92,10 +93,13 @@ mod tests {
         assert!(text.ends_with("xxx\nlast\n\n"));
         assert!(text.contains("cadran: 1902861 bytes are left out here"), "{}", transcript.dropped);
         assert!(text.len() < 2 * HALF_BYTES + 100);
-        assert_eq!(transcript.last_line(), "last");
+        assert_eq!(transcript.reason(), "last");
 
         let mut small = Transcript::default();
         small.take(b"one\ntwo");
+        let mut compiler = Transcript::default();
+        compiler.take(b"make: Entering\na.cpp:1:2: error: no\na.cpp:3:4: error: also\n2 errors generated.\n");
+        assert_eq!(compiler.reason(), "a.cpp:1:2: error: no");
         assert_eq!(small.text(), "one\ntwo");
         // More at once than is kept at all.
         small.take(&vec![b'y'; 3 * HALF_BYTES]);

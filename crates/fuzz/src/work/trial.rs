@@ -64,7 +64,7 @@ impl Workshop {
             match ending {
                 Ending::Exited(0) => continue,
                 Ending::Exited(code @ (126 | 127)) => {
-                    let said = transcript.last_line();
+                    let said = transcript.reason();
                     return Err(FuzzError::Input(format!(
                         "the command `reproduce` cannot be run (exit code {code}): {said}"
                     )));

@@ -141,12 +141,14 @@ fn stop_on_signal(halt: Halt, screen: Arc<Screen>) -> Result<(), Failure> {
     let broken = |error: std::io::Error| Failure::here(format!("cannot listen for signals: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(broken)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(broken)?;
+    let mut hang_up = signal(SignalKind::hangup()).map_err(broken)?;
     tokio::spawn(async move {
         let mut asked = 0;
         loop {
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
+                _ = hang_up.recv() => {}
             }
             asked += 1;
             if asked > 1 {
