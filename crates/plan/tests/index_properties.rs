@@ -369,6 +369,38 @@ fn a_thousand_changes_pile_up_within_bounds() {
     assert!(slices_most <= index.len() / 16, "{slices_most} slices of {} runs", index.len());
 }
 
+/// Every zone of the database around every one of its clock changes, 2020–2037: the masks that a build expands rules to
+/// name what the schedules name one by one.
+#[test]
+fn every_zone_around_every_clock_change() {
+    let (first, last) = (1_577_836_800, 2_145_916_800);
+    // The changes of all zones by instant, each zone's rules read once.
+    let mut changes: BTreeMap<Millis, Vec<[Arc<Schedule>; 3]>> = BTreeMap::new();
+    for name in Zone::names() {
+        let zone = Zone::get(&name).unwrap();
+        let parse = |text| Arc::new(Schedule::parse(text, &zone, Dialect::Cadran).unwrap());
+        let rules = ["*/20 * * * *", "30 0-3 * * *", "0 15 1,2 * * *"].map(parse);
+        let following = jiff::tz::TimeZone::get(&name).unwrap();
+        let following = following.following(jiff::Timestamp::from_second(first).unwrap());
+        for at in following.map(|change| change.timestamp().as_second()).take_while(|&at| at < last) {
+            changes.entry(at * 1000).or_default().push(rules.clone());
+        }
+    }
+    let (mut looked_at, mut buffers) = (0, Buffers::default());
+    for (at, zones) in changes {
+        let (mut fleet, mut model) = (Fleet::new(), BTreeMap::new());
+        for (job, schedule) in (0..).zip(zones.iter().flatten()) {
+            fleet.set(job, std::slice::from_ref(schedule));
+            model.insert(job, vec![schedule.clone()]);
+        }
+        looked_at += zones.len();
+        let window = Window::new(at - 3_600_000, at + 5_400_000);
+        let index = build(&fleet.snapshot(), window, &mut buffers);
+        check(&index, &oracle(&model, window.from(), window.to()));
+    }
+    assert!(looked_at > 4_000, "only {looked_at} changes were looked at");
+}
+
 /// So many runs between seconds that they are generated in smaller parts.
 #[test]
 fn a_fleet_of_short_periods_gives_what_its_schedules_name() {
