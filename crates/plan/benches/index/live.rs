@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use cadran_cron::{Dialect, Schedule, Zone};
-use cadran_plan::index::{Buffers, Fleet, IndexCell, Window, build};
+use cadran_plan::index::{Buffers, Fleet, Index, IndexCell, Window, build};
 
 use crate::fleets::{self, ZONES};
-use crate::measure::{Effort, Latencies};
+use crate::measure::{Effort, Latencies, processor_time};
 use crate::run_list::{HOUR, START};
 use crate::table::Table;
 
@@ -46,11 +46,31 @@ pub(crate) fn change(effort: Effort, _quick: bool, table: &mut Table) {
             let label = format!("{name}, {} runs: {kind}, share of a rebuild", index.len());
             table.at_most(&label, patch.0 / rebuild.0, "", 0.333);
         }
+        let (mean, most) = pile_up(&mut fleet, index.clone(), &mut buffers);
+        let label = format!("{name}: 1,000 jobs one after another, share of a rebuild");
+        table.at_most(&format!("{label}, on average"), mean / rebuild.0, "", 0.333);
+        table.figure(&format!("{label}, at most"), &format!("{:.3}", most / rebuild.0));
         table.time(&format!("{name}: rebuild"), rebuild);
         let step = Window::new(window.from() + 600_000, window.to() + 600_000);
         let rolled = effort.renewed(&mut buffers, |buffers| index.advance(&snapshot, step, buffers));
         table.time(&format!("{name}: rolling on by ten minutes"), rolled);
     }
+}
+
+/// Changes a thousand jobs one after another, each on top of the one before. Seconds for one: on average, and at most.
+fn pile_up(fleet: &mut Fleet, mut index: Index, buffers: &mut Buffers) -> (f64, f64) {
+    let schedules = ["*/2 * * * *", "13 * * * *", "* * * * *"].map(schedule);
+    let times = (0..1_000u32).map(|n| {
+        let job = n * 7 % 10_000;
+        fleet.set(job, &schedules[n as usize % 3..=n as usize % 3]);
+        let snapshot = fleet.snapshot();
+        let start = processor_time();
+        let next = index.with_changed(&snapshot, &[job], buffers);
+        buffers.recycle(Arc::new(std::mem::replace(&mut index, next)));
+        (processor_time() - start).as_secs_f64()
+    });
+    let (sum, most) = times.fold((0.0, 0.0), |(sum, most): (f64, f64), time| (sum + time, most.max(time)));
+    (sum / 1e3, most)
 }
 
 /// Reads while another thread swaps as fast as it can.

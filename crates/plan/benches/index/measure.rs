@@ -65,7 +65,7 @@ impl From<Duration> for Time {
 }
 
 /// Time this thread has run.
-fn processor_time() -> Duration {
+pub(crate) fn processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every Linux has this clock").into()
 }
 

@@ -130,7 +130,9 @@ impl Window {
 }
 
 /// All runs of a window, ordered by (due, job). See the [module](self).
+// Aligned, so that the counters of an `Arc` around it, which writers change, stand in a cache line of their own.
 #[derive(Clone, Debug, Default)]
+#[repr(align(128))]
 pub struct Index {
     window: Window,
     /// What the segments are complete for; at least the window. More than that when they were generated whole.

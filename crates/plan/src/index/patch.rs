@@ -15,9 +15,10 @@ const LOOKUPS_PER_RUN_MAX: f64 = 0.1;
 /// Patches this small are never worth a rebuild.
 const LOOKUPS_MIN: usize = 1 << 14;
 
-/// So many jobs of a segment for each strip it stands in, at least; then it is written anew. Below that copying the
-/// jobs costs no more than telling strips apart, and strips would take more than an eighth of a byte per run.
-const JOBS_PER_STRIP_MIN: usize = 64;
+/// So many jobs of a segment for each strip it stands in, at least; then it is written anew. Every change copies the
+/// strips: with more of them that costs more than writing all jobs anew once in a while, and with fewer that comes too
+/// often.
+const JOBS_PER_STRIP_MIN: usize = 256;
 
 /// Of all runs, the share that one change may write anew because of strips, so that changes that pile up do not all
 /// fall due for it at the same time. A segment that has to wait may have twice as many strips.
