@@ -5,6 +5,7 @@
 #   scripts/seaweedfs.sh start DIR   starts both and prints their addresses, http://KEY:SECRET@HOST:PORT/BUCKET, as
 #                                    CADRAN_TEST_S3=… and CADRAN_TEST_S3_CARELESS=…
 #   scripts/seaweedfs.sh stop DIR    stops those that were started in DIR
+#   scripts/seaweedfs.sh install     installs what is missing, and starts nothing
 #
 # CADRAN_TEST_S3=ADDRESS            use this server; no SeaweedFS is installed, started or stopped
 # CADRAN_TEST_TOOLS=DIR             where the programs are kept (default: cadran-test-tools in the user's cache)
@@ -139,10 +140,14 @@ stop() {
     done
 }
 
-usage="usage: scripts/seaweedfs.sh start DIR | stop DIR"
-[ $# -eq 2 ] || die "$usage"
-case $1 in
-    start) start "$2" ;;
-    stop) stop "$2" ;;
-    *) die "$usage" ;;
+install_all() {
+    [ -n "${CADRAN_TEST_S3:-}" ] || install_tool weed "$SEAWEEDFS"
+    install_tool rclone "$RCLONE"
+}
+
+case "${1:-} $#" in
+    "start 2") start "$2" ;;
+    "stop 2") stop "$2" ;;
+    "install 1") install_all ;;
+    *) die "usage: scripts/seaweedfs.sh start DIR | stop DIR | install" ;;
 esac

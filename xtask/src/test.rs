@@ -155,8 +155,14 @@ fn tests(options: &Options) -> Result<Played, String> {
         test.args(&options.filters);
         test
     };
+    let goes_without_s3 = options.quick || std::env::var_os(SKIP_S3).is_some();
+    let mut installing = if goes_without_s3 { None } else { Buckets::install() };
     // Built before the database starts: nothing is left running through minutes of compiling.
-    program::run(&mut program("cargo test --locked --workspace --tests --no-run --quiet"))?;
+    let built = program::run(&mut program("cargo test --locked --workspace --tests --no-run --quiet"));
+    if let Some(installing) = &mut installing {
+        let _ = installing.wait();
+    }
+    built?;
     provide_faketime(&mut command);
     provide_clang(&mut command);
     let database = provide_database(options, &mut command)?;

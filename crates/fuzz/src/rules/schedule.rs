@@ -20,6 +20,9 @@ pub const EXPIRED_UNFUZZED: &str = "expired_unfuzzed";
 
 /// Appends commits that are not there yet, with count 0. Saying it again changes nothing.
 pub fn append(schedule: &Schedule, hashes: &[String]) -> Option<(Schedule, Vec<Event>)> {
+    if hashes.iter().all(|hash| schedule.find(hash).is_some()) {
+        return None;
+    }
     let mut next = schedule.clone();
     let mut events = Vec::new();
     for hash in hashes {
