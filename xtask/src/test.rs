@@ -32,6 +32,12 @@ const SKIP_CLANG: &str = "CADRAN_SKIP_CLANG";
 
 /// Prints the directory of clang++. It installs Debian's packages when they are missing.
 const CLANG_SCRIPT: &str = "scripts/clang.sh";
+/// Tests with executors of other people find them by this variable, and pass over themselves when the other is set.
+const CLIENTS: &str = "CADRAN_TEST_CLIENTS";
+const SKIP_CLIENTS: &str = "CADRAN_SKIP_CLIENTS";
+
+/// Installs them from their registries, into this directory, and prints it.
+const CLIENTS_SCRIPT: &str = "scripts/clients.sh target/clients";
 
 /// `cargo xtask test`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
@@ -165,6 +171,7 @@ fn tests(options: &Options) -> Result<Played, String> {
     built?;
     provide_faketime(&mut command);
     provide_clang(&mut command);
+    provide_clients(options, &mut command);
     let database = provide_database(options, &mut command)?;
     let buckets = provide_buckets(options, &mut command)?;
     let tested = program::run(&mut command);
@@ -223,6 +230,22 @@ fn provide_clang(command: &mut Command) {
     match program::read(&mut program(CLANG_SCRIPT)) {
         Ok(path) => drop(command.env(CLANG, path.trim())),
         Err(why) => println!("{why}. Go without tests that fuzz: {SKIP_CLANG}=1"),
+    }
+}
+
+/// Without them the test that needs them fails and says why, unless it is left out on purpose.
+fn provide_clients(options: &Options, command: &mut Command) {
+    if options.quick || std::env::var_os(SKIP_CLIENTS).is_some() {
+        println!("executors of other people are passed over");
+        command.env(SKIP_CLIENTS, "1");
+        return;
+    }
+    if std::env::var_os(CLIENTS).is_some() {
+        return;
+    }
+    match program::read(&mut program(CLIENTS_SCRIPT)) {
+        Ok(dir) => drop(command.env(CLIENTS, dir.trim())),
+        Err(why) => println!("{why}. Go without executors of other people: {SKIP_CLIENTS}=1"),
     }
 }
 
