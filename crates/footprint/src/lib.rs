@@ -5,7 +5,7 @@
 //! - [`Scheduler`] decides about many pieces of work at once, as within one tick: [`PendingRewrite`]s are drained in one
 //!   order whatever order they came in, and [`reserve`](Scheduler::reserve) admits each that is independent of those
 //!   before it. Footprints that are asked about again and again can be [`Interned`]; then [`Stamps`] answer in
-//!   about a nanosecond a key.
+//!   a few nanoseconds a key.
 //! - [`held::Reservations`] holds footprints for as long as the work runs: all keys or none, readers together, writers
 //!   alone, waiters woken when their key is free.
 //!
