@@ -20,7 +20,16 @@ pub(crate) type Arrivals = Arc<Mutex<Vec<(i128, usize)>>>;
 pub(crate) struct Stubs {
     pub(crate) addresses: Vec<String>,
     pub(crate) arrivals: Arrivals,
-    _runtime: Runtime,
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Stubs {
+    fn drop(&mut self) {
+        // Dropped on an async thread, which may not wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Stubs {
@@ -51,7 +60,7 @@ impl Stubs {
                 }
             });
         }
-        Stubs { addresses, arrivals, _runtime: runtime }
+        Stubs { addresses, arrivals, runtime: Some(runtime) }
     }
 }
 
