@@ -9,7 +9,7 @@ pub use api::api;
 
 use cadran_core::{JobName, RunId};
 use cadran_cron::{Dialect, INSTANT_END, Schedule, Zone, parse_duration};
-use cadran_spec::{Decoder, ReadOptions, read_job};
+use cadran_spec::{Decoder, ReadOptions, Resources, read_job};
 
 /// Every target with a few texts to begin from.
 pub const TARGETS: &[(&str, fn(&[u8]), &[&str])] = &[
@@ -34,6 +34,8 @@ pub const TARGETS: &[(&str, fn(&[u8]), &[&str])] = &[
         &[
             "schedule: every 10s\nrun: echo\n",
             "env: &a {A: 1}\nsteps:\n  - {name: a, run: [x, '${A}'], env: *a, retry: {limit: 2, interval: 1s}}\n  - {name: b, script: |\n      y\n    , depends: a}\n",
+            "params: {d: x}\nrun: x\nfootprint: {reads: ['t:${d}/', a:b], writes: s3://c/d, capacity: {gpu: 2 of 4}, on_conflict: skip}\n",
+            "resources: {gpu: 4, 't:a': {ordered: true}}\nkinds: [t, s3]\n",
             "schedule: {start: ['* * * * *'], stop: '@daily'}\ntimezone: Asia/Tokyo\nparams: \"a k=v\"\nrun: x\nhandlers: {exit: y}\n",
         ],
     ),
@@ -104,11 +106,20 @@ pub fn duration(data: &[u8]) {
     }
 }
 
-/// A job that survives the store, or errors that can be shown.
+/// A job that survives the store, or errors that can be shown; and the same bytes as a resources file.
 pub fn job_file(data: &[u8]) {
     let shown = String::from_utf8_lossy(data);
-    match read_job(data, "job", &ReadOptions::default()) {
+    let resources = Resources::read(data).unwrap_or_else(|found| {
+        assert!(!found.is_empty() && found.len() <= 20);
+        Resources::default()
+    });
+    let options = ReadOptions { resources: resources.into(), ..ReadOptions::default() };
+    match read_job(data, "job", &options) {
         Ok(parsed) => {
+            let footprint = parsed.job.body.footprint.resolve(&parsed.job.body.params, &[]);
+            for (key, _) in footprint.iter().flat_map(|footprint| &footprint.keys) {
+                assert!(key.touches(key) && key.parts().all(|part| !part.is_empty()), "{key}");
+            }
             let again = Decoder::default()
                 .decode(parsed.job.name.clone(), &parsed.definition)
                 .expect("what was written");

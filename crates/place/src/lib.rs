@@ -42,6 +42,7 @@ use std::sync::Arc;
 use cadran_core::planted::{self, Bug};
 use cadran_core::{Footprint, JobId, Millis, Overlap, RunId, SkipReason, Trigger};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use candidate::Urgency;
 pub use candidate::{Admission, Blocker, Candidate, Freed, Verdict, WaitReason, Wanted, Why};
@@ -69,7 +70,7 @@ impl Default for Limits {
 #[derive(Default)]
 struct JobRoom {
     /// Runs that hold the job: running, or admitted and waiting for what they touch or for a slot.
-    active: Vec<Holder>,
+    active: SmallVec<[Holder; 1]>,
     waiting: VecDeque<Candidate>,
     /// How many of the active ones wait for what they touch.
     for_keys: usize,
@@ -82,14 +83,13 @@ struct Holder {
     footprint: Option<Arc<Footprint>>,
 }
 
-/// Where a run stands that holds its job.
-#[derive(Clone, Copy)]
+/// Where a run stands that holds its job. Most have started, so that the rest may take more.
 enum Stand {
     Started,
     /// It waits for what it touches.
-    ForKeys(Urgency),
+    ForKeys(Box<Urgency>),
     /// It has its place in the line for a slot; when it is not there any more it has a slot.
-    ForSlot(Urgency),
+    ForSlot(Box<Urgency>),
 }
 
 /// Who is active, who waits.
@@ -133,6 +133,15 @@ impl Place {
         // Where a restart waits for the end of what is active, nothing new passes it, or it might wait for ever.
         if free || candidate.may_overlap() && room.waiting.is_empty() {
             let slot_left = self.started < self.limits.slots;
+            if slot_left && candidate.footprint.is_none() {
+                // Most are like this: nothing to ask.
+                let of_backlog = candidate.trigger == Trigger::CatchUp;
+                let (run, stand) = (candidate.run, Stand::Started);
+                room.active.push(Holder { run, of_backlog, stand, footprint: None });
+                self.runs.insert(run, candidate.job);
+                self.started += 1;
+                return Verdict::Start.into();
+            }
             return self.enter(candidate, slot_left, self.waiting < self.limits.waiting_max);
         }
         let blocker = room.active.first().map_or(candidate.run, |holder| holder.run);
@@ -211,14 +220,22 @@ impl Place {
                 }
                 Stand::Started | Stand::ForSlot(_) => self.started -= 1,
             }
+            let is_free = room.active.is_empty();
+            if is_free && room.waiting.is_empty() {
+                self.jobs.remove(&job);
+            }
             if let Some(footprint) = &holder.footprint {
                 let mut granted = Vec::new();
                 self.touched.leave(run, footprint, &mut granted);
                 self.stand_for_slot(&granted);
             }
+            if is_free {
+                self.next_of_job(job, &mut freed);
+            }
         }
-        self.next_of_job(job, &mut freed);
-        self.fill_slots(&mut freed);
+        if !self.for_slot.is_empty() {
+            self.fill_slots(&mut freed);
+        }
         freed
     }
 
@@ -261,9 +278,9 @@ impl Place {
             return Some(plain(WaitReason::Job(room.active.first()?.run), before));
         }
         let holder = room.active.iter().find(|holder| holder.run == run)?;
-        match (holder.stand, &holder.footprint) {
-            (Stand::ForSlot(urgency), _) if self.for_slot.contains(&urgency) => {
-                Some(plain(WaitReason::Slot, self.for_slot.range(..urgency).count()))
+        match (&holder.stand, &holder.footprint) {
+            (Stand::ForSlot(urgency), _) if self.for_slot.contains(&**urgency) => {
+                Some(plain(WaitReason::Slot, self.for_slot.range(..**urgency).count()))
             }
             (Stand::ForKeys(_), Some(footprint)) => {
                 let (blocker, why) = self.touched.why(run, footprint)?;
@@ -303,14 +320,14 @@ impl Place {
             return Verdict::Skip(SkipReason::WaitRoomFull).into();
         }
         let urgency = candidate.urgency();
-        let mut stand = if slot_left { Stand::Started } else { Stand::ForSlot(urgency) };
+        let mut stand = if slot_left { Stand::Started } else { Stand::ForSlot(Box::new(urgency)) };
         let mut blocker = None;
         if let Some(footprint) = &candidate.footprint {
             let for_keys = self.jobs.get(&job).map_or(0, |room| room.for_keys);
             let may_wait = room_left && for_keys < self.limits.waiting_per_job_max;
             match self.touched.enter(candidate.run, &urgency, footprint, may_wait) {
                 Entry::Holds => {}
-                Entry::Waits(found) => (stand, blocker) = (Stand::ForKeys(urgency), Some(found)),
+                Entry::Waits(found) => (stand, blocker) = (Stand::ForKeys(Box::new(urgency)), Some(found)),
                 Entry::Refused(reason, blocker) => {
                     self.tidy(job);
                     return Admission { blocker, ..Verdict::Skip(reason).into() };
@@ -343,13 +360,9 @@ impl Place {
 
     /// Lets in who waits for a job that nobody holds any more.
     fn next_of_job(&mut self, job: JobId, freed: &mut Freed) {
-        let is_free = |room: &JobRoom| room.active.is_empty();
-        if !self.jobs.get(&job).is_some_and(is_free) {
-            return;
-        }
         loop {
             let Some(room) = self.jobs.get_mut(&job) else { return };
-            let next = match is_free(room) {
+            let next = match room.active.is_empty() {
                 true => room.waiting.pop_front(),
                 false => room.waiting.pop_front_if(|waiter| waiter.may_overlap()),
             };
@@ -374,8 +387,9 @@ impl Place {
         for run in granted {
             let Some(room) = self.runs.get(run).and_then(|job| self.jobs.get_mut(job)) else { continue };
             let Some(holder) = room.active.iter_mut().find(|holder| holder.run == *run) else { continue };
-            if let Stand::ForKeys(urgency) = holder.stand {
-                holder.stand = Stand::ForSlot(urgency);
+            if let Stand::ForKeys(urgency) = &holder.stand {
+                let urgency = **urgency;
+                holder.stand = Stand::ForSlot(Box::new(urgency));
                 room.for_keys -= 1;
                 self.for_keys -= 1;
                 self.for_slot.insert(urgency);

@@ -1,3 +1,5 @@
+mod chance;
+
 use super::*;
 use cadran_core::{Access, FootprintSpec, OnConflict, PoolShare};
 

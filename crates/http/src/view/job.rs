@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 
-use cadran_core::{Body, History, Job, Millis, Param, Policy, ScheduleAction, ScheduleEntry, Step, Work};
+use cadran_core::{
+    Body, FootprintSpec, History, Job, Millis, Param, Policy, ScheduleAction, ScheduleEntry, Step, Work,
+};
 use cadran_spec::{Decoder, stored_schedules};
 use cadran_store::{JobView, LastRun};
 use serde::Serialize;
@@ -66,6 +68,9 @@ pub(crate) struct JobDetail {
     params: Vec<ParamItem>,
     /// In file order; handlers are not among them.
     steps: Vec<StepItem>,
+    /// What its runs touch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    footprint: Option<FootprintItem>,
     /// Time limit of a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<Millis>,
@@ -73,6 +78,20 @@ pub(crate) struct JobDetail {
     history: String,
     /// What is wrong with its file: an edit with an error leaves the older definition in force.
     problems: Vec<ProblemItem>,
+}
+
+/// What runs of a job touch, as written.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct FootprintItem {
+    reads: Vec<String>,
+    writes: Vec<String>,
+    claims: Vec<String>,
+    /// Units of pools.
+    capacity: BTreeMap<String, u32>,
+    /// Who waits first goes first.
+    ordered: bool,
+    /// `wait` or `skip`.
+    on_conflict: &'static str,
 }
 
 /// One schedule.
@@ -202,6 +221,10 @@ impl JobDetail {
                 .into_iter()
                 .flat_map(|body| body.steps.iter().map(|step| StepItem::new(step, body)))
                 .collect(),
+            footprint: body
+                .map(|body| &body.footprint)
+                .filter(|footprint| !footprint.is_empty())
+                .map(FootprintItem::new),
             timeout_ms: body.and_then(|body| body.timeout_ms),
             history: match view.put.history {
                 History::Days(days) => format!("{days} days"),
@@ -264,6 +287,20 @@ impl PolicyItem {
             priority: policy.priority,
             skip_if_successful: policy.skip_if_successful,
             at_most_once: policy.at_most_once,
+        }
+    }
+}
+
+impl FootprintItem {
+    fn new(footprint: &FootprintSpec) -> FootprintItem {
+        let pools = footprint.pools.iter().map(|share| (share.pool.clone(), share.units));
+        FootprintItem {
+            reads: footprint.reads.clone(),
+            writes: footprint.writes.clone(),
+            claims: footprint.claims.clone(),
+            capacity: pools.collect(),
+            ordered: footprint.ordered,
+            on_conflict: footprint.on_conflict.word(),
         }
     }
 }
