@@ -176,6 +176,7 @@ fn a_stop_kills_and_closes_the_run() {
     let done = ended(&server, &id);
     // The stub reports the killed run as a success before it answers the kill: the stop was noted before.
     assert_eq!(done["status"], "stopped", "{done}");
+    assert_eq!(done["steps"][0]["status"], "stopped", "{done}");
     assert_eq!(stub.wait("kill", 1)[0]["jobId"], stub.calls("run")[0]["jobId"]);
 }
 
