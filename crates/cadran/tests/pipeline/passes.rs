@@ -7,7 +7,7 @@ use std::process::Stdio;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::home::{Home, is_alive, text, texts, wait_for};
+use super::home::{Home, is_alive, said, text, texts, wait_for};
 
 const GOOD: &str = "echo '#!/bin/sh' > \"$CADRAN_OUT/fuzz\"";
 const STATUS_LINE: &str = "echo '#7 NEW cov: 5 ft: 5 corp: 2/3b exec/s: 11 rss: 3Mb'";
@@ -245,4 +245,63 @@ fn a_builder_that_is_killed_leaves_no_process_and_its_commit_to_the_next() {
     // What the killed one left of its work tree is gone.
     let left = fs::read_dir(home.path("cache/work")).expect("there").count();
     assert_eq!(left, 0);
+}
+
+#[test]
+fn rule_03_h03_the_budget_counts_from_the_start_and_keeps_time_to_save() {
+    let home = Home::plain(GOOD, "true", "");
+    let told = home.path("told");
+    let line = format!("{STATUS_LINE}; echo \"$CADRAN_SECONDS\" > {}", told.display());
+    home.settings(GOOD, &line, "");
+    scheduled(&home);
+    assert_eq!(home.json(0, &["fuzzer"])["outcome"], "fuzzed");
+    // 12 s, less 2 s to save what is found, less what getting ready took.
+    let seconds: u64 = fs::read_to_string(told).expect("it ran").trim().parse().expect("a number");
+    assert!((1..=10).contains(&seconds), "{seconds}");
+    // Runs follow one another: a tick during a run waits for its end.
+    fs::remove_file(home.path("fuzz.yaml")).expect("there");
+    home.init();
+    let job = fs::read_to_string(home.path("jobs/demo-fuzzer.yaml")).expect("written");
+    assert!(job.contains("overlap: wait"), "{job}");
+}
+
+#[test]
+fn rule_27_h33_the_newest_map_chooses_inputs_and_none_stops_a_run() {
+    let home = Home::plain(GOOD, "true", "");
+    let seen = home.path("seen");
+    let line = format!("{STATUS_LINE}; ls \"$CADRAN_CORPUS\" | wc -l > {}", seen.display());
+    // A map that keeps one input.
+    let map =
+        r#"mkdir "$CADRAN_OUT/corpus"; cd "$CADRAN_CORPUS"; cp "$(ls | head -n 1)" "$CADRAN_OUT/corpus/""#;
+    home.settings(GOOD, &line, &format!("  seeds: seeds\ncoverage:\n  run: '{map}'\n"));
+    let commit = |seed: &str| {
+        fs::create_dir_all(home.path("repo/seeds")).expect("made");
+        fs::write(home.path("repo/seeds").join(seed), seed).expect("written");
+        let hash = home.commit("src/b.cpp", seed);
+        home.json(0, &["manager"]);
+        assert_eq!(home.json(0, &["builder", "--commit", &hash])["outcome"], "built");
+        home.json(0, &["manager"]);
+        hash
+    };
+    let check = |hash: &str, why: &str, inputs: &str| {
+        let run = home.cadran(&["fuzzer", "--commit", hash]);
+        assert!(run.status.success() && said(&run).contains(why), "{why}: {}", said(&run));
+        assert_eq!(fs::read_to_string(&seen).expect("it ran").trim(), inputs, "{why}");
+    };
+    commit("one");
+    let hash = commit("two");
+    check(&hash, "there is no coverage map yet; the whole corpus is fuzzed", "2");
+    home.json(0, &["coverage"]);
+    check(&hash, "leaves out 1 inputs", "1");
+    // Other seeds: another map.
+    let other = commit("three");
+    check(&other, "the seeds of the project have changed", "1");
+    assert_eq!(home.keys("coverage/").len(), 2);
+    // All maps are of long ago.
+    for key in home.keys("coverage/") {
+        let dir = home.path("store/solvers/demo");
+        let (_, rest) = key.split_once('-').expect("a moment first");
+        fs::rename(dir.join(&key), dir.join(format!("coverage/0000000000001-{rest}"))).expect("renamed");
+    }
+    check(&other, "days old; the whole corpus is fuzzed", "3");
 }
