@@ -135,7 +135,9 @@ mod tests {
                 (6, "wait_room_full"),
                 (7, "removed"),
                 (8, "already_successful"),
-                (9, "precondition")
+                (9, "precondition"),
+                (10, "conflict"),
+                (11, "capacity")
             ]
         );
     }

@@ -19,7 +19,7 @@ use cadran_spec::{
 use cadran_store::Store;
 use nix::fcntl::{Flock, FlockArg};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::defaults;
 use crate::server::clock::{self, Clock};
@@ -160,6 +160,8 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         let (local, remote) = (local.clone(), remote.clone());
         Arc::new(move |orders| send(orders, &local, &remote))
     };
+    // From here on a signal is a request to stop in good order, also one that comes before we are ready.
+    let mut stops = Stops::listen()?;
     let running = server::start(line.clone(), clock, engine, store.clone(), orders)?;
     let watch = watch(folder, line, problems.clone())?;
     let pruning = tokio::spawn(prune(store.clone(), logs.clone()));
@@ -184,7 +186,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         door.as_ref().map(|door| format!(", executors on http://{}", door.address)).unwrap_or_default()
     );
 
-    wait_for_stop().await?;
+    stops.next().await;
     tracing::info!("stopping; running steps have {} s", args.stop_patience);
     let patience = Duration::from_secs(args.stop_patience);
     drop(watch);
@@ -196,7 +198,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     });
     tokio::select! {
         () = stopping => {}
-        () = second_signal() => bail!("stopped at once; runs that were cut off are taken up at the next start"),
+        () = stops.next() => bail!("stopped at once; runs that were cut off are taken up at the next start"),
     }
     let _ = http.await;
     if let Some(door) = door {
@@ -444,19 +446,22 @@ async fn prune(store: Store, logs: LogDir) {
     }
 }
 
-async fn wait_for_stop() -> anyhow::Result<()> {
-    let mut term = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
+/// Requests to stop: TERM, and the interrupt of a terminal.
+struct Stops {
+    term: Signal,
+    interrupt: Signal,
 }
 
-async fn second_signal() {
-    if wait_for_stop().await.is_err() {
-        std::future::pending::<()>().await;
+impl Stops {
+    fn listen() -> anyhow::Result<Stops> {
+        Ok(Stops { term: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
     }
 }
 
