@@ -112,11 +112,13 @@ pub(crate) fn variable_for_sure(pid: i32, name: &str) -> Result<Option<String>, 
         if std::fs::read_link(format!("/proc/{pid}/exe")).is_err() {
             return Ok(None);
         }
-        match environ_bounds(pid) {
-            // A program that cleared its environment has one of no bytes; the end is the last the kernel writes.
-            Some((start, end)) if end != 0 && start == end => return Ok(None),
-            Some((_, 0)) | None => return Err(InExec),
-            Some(_) => {}
+        match memory_of(pid) {
+            // A program that was started with no environment.
+            Some(memory) if memory.is_set_up() && memory.environ_start == memory.environ_end => {
+                return Ok(None);
+            }
+            Some(memory) if memory.is_set_up() => {}
+            _ => return Err(InExec),
         }
     }
     Err(InExec)
@@ -125,13 +127,33 @@ pub(crate) fn variable_for_sure(pid: i32, name: &str) -> Result<Option<String>, 
 /// Looks at a process that goes through one `exec` after another.
 const LOOKS: u32 = 4;
 
-/// Where the environment of a process lies in its memory.
-fn environ_bounds(pid: i32) -> Option<(u64, u64)> {
+/// Where things lie in the memory of a process.
+struct Memory {
+    code_start: u64,
+    environ_start: u64,
+    environ_end: u64,
+}
+
+impl Memory {
+    /// The kernel writes down where the code lies when it is done with the environment. Until then an environment may
+    /// look empty that is not: its end is first set to its start.
+    fn is_set_up(&self) -> bool {
+        self.code_start != 0 && self.environ_end != 0
+    }
+}
+
+fn memory_of(pid: i32) -> Option<Memory> {
     let stat = bytes_of(pid, "stat")?;
     let end = stat.iter().rposition(|byte| *byte == b')')?;
-    // Fields 50 and 51; the first behind the bracket is field 3.
-    let mut fields = std::str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace().skip(47);
-    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    // The first behind the bracket is field 3.
+    let mut fields = std::str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace().skip(26 - 3);
+    let code_start = fields.next()?.parse().ok()?;
+    let mut fields = fields.skip(50 - 27);
+    Some(Memory {
+        code_start,
+        environ_start: fields.next()?.parse().ok()?,
+        environ_end: fields.next()?.parse().ok()?,
+    })
 }
 
 /// A process was in the middle of an `exec`.

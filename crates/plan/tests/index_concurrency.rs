@@ -5,6 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cadran_plan::index::{Buffers, Index, IndexCell, Run, Window};
 
+// The reader's mailbox once more, with locks and atomics that change threads at every step.
+#[path = "../src/index/mailbox.rs"]
+mod mailbox;
+mod sync {
+    pub(crate) use shuttle::sync::Mutex;
+    pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
+}
+
 const JOBS: u32 = 50;
 
 /// An index in which every run tells its version: the due is the version's second.
@@ -36,7 +44,20 @@ fn concurrent_rebuild() {
     let cell = IndexCell::new(version(0));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for _ in 0..3 {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut last = 0;
+                let mut reader = cell.reader();
+                while !done.load(Ordering::Acquire) {
+                    let read = check(reader.read());
+                    assert!(read >= last, "a reader went back from {last} to {read}");
+                    let kept = reader.snapshot();
+                    let seen = check(&kept);
+                    assert!(seen >= read, "version {seen} after {read}");
+                    assert_eq!(check(&kept), seen, "a snapshot changed");
+                    last = seen;
+                }
+            });
             scope.spawn(|| {
                 let mut last = 0;
                 while !done.load(Ordering::Acquire) {
@@ -96,4 +117,62 @@ fn interleaved_swaps_and_reads() {
         },
         200,
     );
+}
+
+/// A reader that exchanges all the time, under many chosen interleavings: what it has never goes back, and nothing that
+/// was put in before it looked is missed.
+#[test]
+fn interleaved_mail() {
+    use mailbox::Mailbox;
+    use shuttle::sync::atomic::AtomicU64;
+
+    const PUT: u64 = 6;
+    shuttle::check_random(
+        || {
+            let mailbox = Arc::new(Mailbox::new(&Arc::new(0)));
+            let put = Arc::new(AtomicU64::new(0));
+            let reader = {
+                let (mailbox, put) = (mailbox.clone(), put.clone());
+                shuttle::thread::spawn(move || {
+                    let mut had = (0, Arc::new(0));
+                    for _ in 0..PUT {
+                        let (before, at_least) = (had.0, put.load(Ordering::SeqCst));
+                        mailbox.exchange(&mut had);
+                        assert_eq!(had.0, *had.1, "the number of another");
+                        assert!(had.0 >= before, "went back from {before} to {}", had.0);
+                        assert!(had.0 >= at_least, "{} although {at_least} was in", had.0);
+                    }
+                    had
+                })
+            };
+            for number in 1..=PUT {
+                mailbox.put(Arc::new(number));
+                put.store(number, Ordering::SeqCst);
+            }
+            let mut had = reader.join().unwrap();
+            mailbox.exchange(&mut had);
+            assert_eq!(had.0, PUT);
+            mailbox.exchange(&mut had);
+            assert_eq!((had.0, *had.1), (PUT, PUT));
+        },
+        5_000,
+    );
+}
+
+/// What nobody reads any more is let go: by the writer, two swaps later, or with the reader.
+#[test]
+fn readers_keep_little() {
+    let cell = IndexCell::new(version(0));
+    let mut reader = cell.reader();
+    let first = Arc::downgrade(&cell.swap(version(1)));
+    assert_eq!(check(reader.read()), 1);
+    for number in 2..4 {
+        cell.swap(version(number));
+    }
+    assert!(first.upgrade().is_none(), "the first index is still kept");
+    let kept = Arc::downgrade(&cell.snapshot());
+    drop(cell);
+    assert_eq!(check(reader.read()), 3, "a reader outlives its cell");
+    drop(reader);
+    assert!(kept.upgrade().is_none(), "gone with its reader");
 }

@@ -83,34 +83,42 @@ pub(crate) fn swap(_effort: Effort, quick: bool, table: &mut Table) {
     let window = Window::new(START, START + HOUR);
     let ready = [(); 2].map(|()| Arc::new(build(&fleet, window, &mut Buffers::default())));
     let cell = IndexCell::new(build(&fleet, window, &mut Buffers::default()));
-    let read = |n: usize| {
+    let query = |index: &Index, n: usize| {
         let start = START + (n % 3_600) as i64 * 1000;
-        cell.read().query(start, start + 5_000).slices().map(<[u32]>::len).sum::<usize>()
+        index.query(start, start + 5_000).slices().map(<[u32]>::len).sum::<usize>()
     };
-    let quiet = Latencies::of(reads, read);
-    let done = AtomicBool::new(false);
-    let (busy, swaps) = std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let mut swaps = 0;
-            while !done.load(Ordering::Relaxed) {
-                drop(black_box(cell.swap(ready[swaps % 2].clone())));
-                swaps += 1;
-            }
-            swaps
+    // The figures of one way to read. Both ways are measured one after the other, so that one does not burden the other.
+    let mut measure = |who: &str, read: &mut dyn FnMut(usize) -> usize| {
+        let quiet = Latencies::of(reads, &mut *read);
+        let done = AtomicBool::new(false);
+        let (busy, swaps) = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut swaps = 0;
+                while !done.load(Ordering::Relaxed) {
+                    drop(black_box(cell.swap(ready[swaps % 2].clone())));
+                    swaps += 1;
+                }
+                swaps
+            });
+            let busy = Latencies::of(reads, &mut *read);
+            done.store(true, Ordering::Relaxed);
+            (busy, writer.join().unwrap())
         });
-        let busy = Latencies::of(reads, read);
-        done.store(true, Ordering::Relaxed);
-        (busy, writer.join().unwrap())
-    });
-    table.figure("swaps meanwhile", &swaps.to_string());
-    for (name, latencies) in [("quiet", &quiet), ("swapped in a tight loop", &busy)] {
-        for (label, share) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
-            table.time(&format!("5 s read, {name}: {label}"), latencies.at(share));
+        table.figure(&format!("{who}: swaps meanwhile"), &swaps.to_string());
+        for (name, latencies) in [("quiet", &quiet), ("swapped in a tight loop", &busy)] {
+            for (label, share) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
+                table.time(&format!("{who}: 5 s read, {name}: {label}"), latencies.at(share));
+            }
         }
-    }
+        busy.at(0.999).0 / quiet.at(0.5).0
+    };
+    let arc_swap = measure("read(), arc-swap", &mut |n| query(&cell.read(), n));
+    let mut reader = cell.reader();
+    let reader = measure("reader()", &mut |n| query(reader.read(), n));
     table.time("a cache line to the other core and back: p50", round_trip().at(0.5));
-    let ratio = busy.at(0.999).0 / quiet.at(0.5).0;
-    table.at_most("p99.9 while swapped, as a multiple of the quiet median", ratio, "x", 10.0);
+    let label = "p99.9 while swapped, as a multiple of the quiet median";
+    table.figure(&format!("read(), arc-swap: {label}"), &format!("{arc_swap:.1} x"));
+    table.at_most(&format!("reader(): {label}"), reader, "x", 10.0);
 }
 
 /// How long a cache line takes to another thread's core and back.

@@ -1,41 +1,67 @@
-//! The place where the current index hangs: readers take it without a lock, a writer replaces it whole.
+//! The place where the current index hangs: readers take it without waiting, a writer replaces it whole.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, Guard};
 
 use super::Index;
+use super::mailbox::{Mailbox, Numbered};
 
 /// Holds the current [`Index`]. Reading never waits, not even while it is replaced, and what was read stays valid for
 /// as long as the reader keeps it.
 ///
-/// What a read costs while a writer swaps without pause is the way of a few cache lines from its core to the reader's.
-/// Cells of our own, with a pin for each reader and memory given back in batches, were measured beside `arc-swap`: on
-/// cores that share a cache all read within a few times the quiet median, on distant ones all took about as long, so
-/// this is the one without unsafe code.
-pub struct IndexCell(ArcSwap<Index>);
+/// There are two ways to read. Who looks now and then takes [`read`](IndexCell::read) or
+/// [`snapshot`](IndexCell::snapshot). Who reads all the time has a [`reader`](IndexCell::reader): cheaper, above all
+/// while a writer swaps without pause. Both see a swap at the latest when it has returned.
+pub struct IndexCell {
+    current: ArcSwap<Index>,
+    /// The readers' mailboxes. Locked by writers and by new readers, never by a read.
+    mailboxes: Mutex<Vec<Weak<Mailbox<Index>>>>,
+}
 
 impl IndexCell {
     /// A cell that starts with `index`.
     pub fn new(index: Index) -> IndexCell {
-        IndexCell(ArcSwap::from_pointee(index))
+        IndexCell { current: ArcSwap::from_pointee(index), mailboxes: Mutex::default() }
     }
 
-    /// The current index, for a short look: the cheapest way to read. Keep [`snapshot`](IndexCell::snapshot) instead
-    /// when the look may last.
+    /// The current index, for a short look. Keep [`snapshot`](IndexCell::snapshot) instead when the look may last.
     pub fn read(&self) -> IndexGuard {
-        IndexGuard(self.0.load())
+        IndexGuard(self.current.load())
     }
 
     /// The current index, to keep.
     pub fn snapshot(&self) -> Arc<Index> {
-        self.0.load_full()
+        self.current.load_full()
+    }
+
+    /// A reader of its own for whoever reads all the time: the cheapest way to read.
+    pub fn reader(&self) -> IndexReader {
+        let mut mailboxes = self.mailboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock: what is swapped in from here on comes by mail.
+        let current = self.snapshot();
+        let mailbox = Arc::new(Mailbox::new(&current));
+        mailboxes.retain(|mailbox| mailbox.strong_count() > 0);
+        mailboxes.push(Arc::downgrade(&mailbox));
+        IndexReader { held: (0, current), mailbox }
     }
 
     /// Puts `next` in place and returns what hung there. Readers that hold the old one are not disturbed.
+    ///
+    /// An [`IndexReader`] that does not read keeps up to three indexes alive: the one it has and the last two.
     pub fn swap(&self, next: impl Into<Arc<Index>>) -> Arc<Index> {
-        self.0.swap(next.into())
+        let next = next.into();
+        let mut mailboxes = self.mailboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.current.swap(next.clone());
+        mailboxes.retain(|mailbox| match mailbox.upgrade() {
+            Some(mailbox) => {
+                mailbox.put(next.clone());
+                true
+            }
+            None => false,
+        });
+        old
     }
 }
 
@@ -59,5 +85,32 @@ impl std::ops::Deref for IndexGuard {
 
     fn deref(&self) -> &Index {
         &self.0
+    }
+}
+
+/// One thread's way to read an [`IndexCell`] again and again. It lives on when the cell is gone.
+pub struct IndexReader {
+    held: Numbered<Index>,
+    mailbox: Arc<Mailbox<Index>>,
+}
+
+impl IndexReader {
+    /// The current index.
+    #[inline]
+    pub fn read(&mut self) -> &Index {
+        self.mailbox.exchange(&mut self.held);
+        &self.held.1
+    }
+
+    /// The current index, to keep.
+    pub fn snapshot(&mut self) -> Arc<Index> {
+        self.mailbox.exchange(&mut self.held);
+        self.held.1.clone()
+    }
+}
+
+impl fmt::Debug for IndexReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("IndexReader").field(&self.held.1).finish()
     }
 }

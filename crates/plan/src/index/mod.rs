@@ -61,6 +61,7 @@ mod gather;
 mod intern;
 mod jobs;
 mod list;
+mod mailbox;
 mod patch;
 mod runs;
 mod segment;
@@ -72,11 +73,17 @@ use cadran_cron::Millis;
 
 pub use buffers::Buffers;
 pub use build::build;
-pub use cell::{IndexCell, IndexGuard};
+pub use cell::{IndexCell, IndexGuard, IndexReader};
 pub use fleet::{Fleet, FleetSnapshot};
 pub use jobs::{Jobs, Slices};
 pub use runs::{Iter, Runs};
 use segment::{SPAN_MS, Segment, number_of};
+
+/// The locks of [`mailbox`], under a name that its test can give to others.
+mod sync {
+    pub(super) use std::sync::Mutex;
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+}
 
 /// A job's due. Ordered by due, then job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
