@@ -5,12 +5,15 @@
 //! it instead of doubling it.
 
 mod client;
+mod departure;
 mod lane;
 mod ledger;
 mod options;
+mod order;
 mod params;
 mod pull;
 mod remote;
+mod result;
 mod stop;
 mod table;
 mod watch;

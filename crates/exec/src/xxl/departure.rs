@@ -1,0 +1,258 @@
+//! Orders on their way out: into the ledger, to whom a route asks first, by a lane, and over the wire.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use cadran_core::{
+    Ask, Block, Executor, GroupName, Order, Outcome, ReportKind, RunId, SeatRecord, SeatStatus, Seats, Start,
+};
+use futures::future::join_all;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+use super::client::CallError;
+use super::lane::{Lane, Ticket};
+use super::order::{is_first_away, sendable, target_of, timeout_secs, words};
+use super::remote::{Errand, Shared, json};
+use super::table::{Entry, Halt, Share};
+use super::wire::{Answer, OfJob, start_verb};
+use crate::journal::Key;
+
+/// Executors asked at once for one order.
+const ASKED_AT_ONCE_MAX: usize = 32;
+
+impl Shared {
+    pub(super) async fn take_orders(self: Arc<Shared>, mut orders: mpsc::UnboundedReceiver<Vec<Order>>) {
+        while let Some(batch) = orders.recv().await {
+            let mut tickets = Vec::new();
+            let mut asked = Vec::new();
+            for order in batch {
+                match order {
+                    Order::Start(start) => self.begin(start, &mut tickets, &mut asked),
+                    Order::Stop { run, step, attempt } => self.halt(Key { run, step, attempt }, Halt::Stop),
+                    Order::Close { run } => self.close(run),
+                }
+            }
+            // In the ledger before anything leaves.
+            self.state().ledger.write();
+            {
+                let mut lanes = self.lanes();
+                tickets.into_iter().for_each(|ticket| lanes.line_up(ticket));
+            }
+            self.pump();
+            for key in asked {
+                tokio::spawn(Arc::clone(&self).ask(key));
+            }
+        }
+    }
+
+    fn close(&self, run: RunId) {
+        let mut state = self.state();
+        for entry in state.ledger.close(run) {
+            for share in entry.shares {
+                state.by_log.remove(&share.seat.log);
+            }
+        }
+    }
+
+    fn begin(&self, start: Start, tickets: &mut Vec<Ticket<Errand>>, asked: &mut Vec<Key>) {
+        let key = Key { run: start.run, step: start.step, attempt: start.attempt };
+        let mut state = self.state();
+        if state.ledger.kept.entries.contains_key(&key) {
+            return;
+        }
+        let context = start.context.clone();
+        let (Some(step), Some(placement)) = (context.body.step(start.step), start.placement.clone()) else {
+            return;
+        };
+        let number = match is_first_away(&start) {
+            true => context.job.0.saturating_add(1),
+            false => state.ledger.number(context.job, start.step),
+        };
+        let share = |index, total, executor: &Executor, log| {
+            let (address, status) = (executor.address.clone(), SeatStatus::Sent);
+            let seat = SeatRecord { index, total, address, log, at: placement.at, status, message: None };
+            Share::new(seat, executor.dialect)
+        };
+        let shares = match &placement.seats {
+            Seats::Chosen(seats) => {
+                seats.iter().map(|seat| share(seat.index, seat.total, &seat.executor, seat.log)).collect()
+            }
+            Seats::Asked { .. } => Vec::new(),
+            Seats::Nobody => {
+                drop(state);
+                let text = format!("no executor of the group {} is there", placement.group);
+                return self.refuse(key, text);
+            }
+        };
+        if let Err(why) = sendable(step) {
+            drop(state);
+            return self.refuse(key, why.to_owned());
+        }
+        if shares.is_empty() {
+            asked.push(key);
+        }
+        for share in &shares {
+            let Share { seat, .. } = share;
+            state.by_log.insert(seat.log, (key, seat.index));
+            tickets.push(Ticket { what: (key, seat.index), job: context.job, address: seat.address.clone() });
+        }
+        let entry = Entry {
+            number,
+            group: placement.group.clone(),
+            step_name: step.name.as_str().into(),
+            at: placement.at,
+            timeout_secs: timeout_secs(&start),
+            halt: None,
+            shares,
+            is_up: false,
+            is_over: false,
+        };
+        state.ledger.begin(key, entry);
+        state.starts.insert(key, start);
+    }
+
+    /// Nothing was sent and nothing will be.
+    fn refuse(&self, key: Key, why: String) {
+        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        let end = ReportKind::Ended { outcome: Outcome::NotStarted(why.into()), output: None };
+        self.tell(vec![(key, end)]);
+    }
+
+    /// Asks executors until one answers well, and sends the order there.
+    async fn ask(self: Arc<Shared>, key: Key) {
+        let (start, number) = {
+            let mut state = self.state();
+            let number = state.entry(key).map(|entry| entry.number);
+            let (Some(start), Some(number)) = (state.starts.get(&key).cloned(), number) else { return };
+            (start, number)
+        };
+        let Some(placement) = start.placement.clone() else { return };
+        let Seats::Asked { ask, executors, log } = &placement.seats else { return };
+        let mut why = String::new();
+        // In the order of the list, but many at once: the first of the list that answers well has it.
+        for some in executors.chunks(ASKED_AT_ONCE_MAX) {
+            let calls = some.iter().map(|executor| {
+                let (verb, body) = match ask {
+                    Ask::Alive => ("beat", b"{}".to_vec()),
+                    Ask::Idle => ("idleBeat", json(&OfJob { job_id: number })),
+                };
+                self.client.call(&placement.group, executor, verb, body)
+            });
+            let answers = join_all(calls).await;
+            let well = |answer: &Result<Answer, CallError>| answer.as_ref().is_ok_and(Answer::is_ok);
+            if let Some(at) = answers.iter().position(well) {
+                return self.place(key, &start, &some[at], *log);
+            }
+            if let Some(Err(error)) = answers.first() {
+                why = format!("; {}", error.text());
+            }
+        }
+        let word = match ask {
+            Ask::Alive => "answers",
+            Ask::Idle => "is idle",
+        };
+        let text = format!("no executor of the group {} {word}{why}", placement.group);
+        if self.forget(key) {
+            self.refuse(key, text);
+        }
+    }
+
+    /// Lets go of an attempt that nobody has. False when somebody else did.
+    pub(super) fn forget(&self, key: Key) -> bool {
+        let mut state = self.state();
+        state.starts.remove(&key);
+        state.ledger.kept.entries.remove(&key).is_some()
+    }
+
+    fn place(self: &Arc<Shared>, key: Key, start: &Start, executor: &Executor, log: u64) {
+        let at = start.placement.as_ref().map_or(0, |placement| placement.at);
+        let seat = SeatRecord {
+            index: 0,
+            total: 1,
+            address: executor.address.clone(),
+            log,
+            at,
+            status: SeatStatus::Sent,
+            message: None,
+        };
+        {
+            let mut state = self.state();
+            if state.entry(key).is_none() {
+                // Stopped meanwhile, and told so.
+                return;
+            }
+            state.by_log.insert(log, (key, 0));
+            state.ledger.place(key, Share::new(seat.clone(), executor.dialect));
+            state.ledger.write();
+        }
+        self.tell(vec![(key, ReportKind::Seat(Box::new(seat)))]);
+        let ticket = Ticket { what: (key, 0), job: start.context.job, address: executor.address.clone() };
+        self.lanes().line_up(ticket);
+        self.pump();
+    }
+
+    /// Lets go what may leave.
+    pub(super) fn pump(self: &Arc<Shared>) {
+        let leaving = self.lanes().leave();
+        for (lane, ticket) in leaving {
+            tokio::spawn(Arc::clone(self).send(lane, ticket));
+        }
+    }
+
+    async fn send(self: Arc<Shared>, mut lane: Lane, ticket: Ticket<Errand>) {
+        let Ticket { what, job, address } = ticket;
+        let began = Instant::now();
+        if let Some((group, executor, verb, body, covers)) = self.prepare(what, began) {
+            let answer = {
+                let mut call = std::pin::pin!(self.client.call(&group, &executor, verb, body));
+                match timeout(self.options.slow_after, call.as_mut()).await {
+                    Ok(answer) => answer,
+                    Err(_) => {
+                        lane = self.lanes().overdue(lane, &address);
+                        self.pump();
+                        call.await
+                    }
+                }
+            };
+            self.lanes().arrived(lane, job, &address, began.elapsed(), Instant::now());
+            self.answered(what, answer, covers);
+        } else {
+            self.lanes().arrived(lane, job, &address, Duration::ZERO, began);
+        }
+        self.pump();
+    }
+
+    /// The words of an order, unless nobody wants it any more.
+    fn prepare(
+        &self,
+        errand: Errand,
+        now: Instant,
+    ) -> Option<(GroupName, Executor, &'static str, Vec<u8>, bool)> {
+        let mut state = self.state();
+        let key = errand.0;
+        let start = state.starts.get(&key)?.clone();
+        let entry = state.entry(key).filter(|entry| entry.halt.is_none())?;
+        let (group, number, timeout_secs) = (entry.group.clone(), entry.number, entry.timeout_secs);
+        let share = state.share(errand)?;
+        share.sight.since = Some(now);
+        let (seat, executor) = (share.seat.clone(), share.executor());
+        let last = state.entry(key)?.shares.iter().all(|share| share.sight.since.is_some());
+        if last {
+            state.starts.remove(&key);
+        }
+        drop(state);
+        match words(&start, &seat, executor.dialect, number, timeout_secs) {
+            Ok(body) => {
+                let verb = start_verb(executor.dialect);
+                let covers = target_of(&start).is_some_and(|target| target.block == Block::Cover);
+                Some((group, executor, verb, body, covers))
+            }
+            Err(why) => {
+                self.end_share(errand, Outcome::NotStarted(why.into()), None);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What came of an order: taken or refused, a result, an end. The first end of a share counts.
+
+use std::sync::atomic::Ordering;
+
+use cadran_core::{Address, Outcome, ReportKind, SeatStatus};
+
+use super::client::CallError;
+use super::remote::{Errand, Shared, State};
+use super::wire::{self, Answer, RunResult};
+use crate::journal::Key;
+
+impl Shared {
+    pub(super) fn answered(&self, errand: Errand, answer: Result<Answer, CallError>, covers: bool) {
+        match answer {
+            Ok(answer) if answer.is_ok() => {
+                self.counts.accepted.fetch_add(1, Ordering::Relaxed);
+                self.accepted(errand, covers);
+            }
+            Ok(answer) => {
+                self.counts.refused.fetch_add(1, Ordering::Relaxed);
+                let address = self.state().share(errand).map(|share| share.seat.address.clone());
+                let address = address.as_ref().map_or("the executor", Address::as_str);
+                let text = match answer.message.as_str() {
+                    "" => format!("{address} refused with code {}", answer.code),
+                    message => format!("{address} refused: {message}"),
+                };
+                self.end_share(errand, Outcome::NotStarted(text.into()), None);
+            }
+            Err(CallError::NoAnswer(text)) => {
+                // It may have arrived. Whoever watches finds out, or gives it up.
+                tracing::warn!(run = %errand.0.run, "{text}; waiting for a sign of the run");
+                let mut state = self.state();
+                if let Some(share) = state.share(errand) {
+                    share.sight.trusted = true;
+                }
+            }
+            Err(error) => {
+                self.counts.refused.fetch_add(1, Ordering::Relaxed);
+                self.end_share(errand, Outcome::NotStarted(error.text().into()), None);
+            }
+        }
+    }
+
+    fn accepted(&self, errand: Errand, covers: bool) {
+        let mut state = self.state();
+        let key = errand.0;
+        let Some(share) = state.share(errand) else { return };
+        share.sight.accepted = true;
+        if share.end.is_none() {
+            share.seat.status = SeatStatus::Running;
+        }
+        let address = share.seat.address.clone();
+        if covers {
+            state.cover(key, &address);
+        }
+        let Some(entry) = state.entry(key).filter(|entry| !entry.is_up) else { return };
+        entry.is_up = true;
+        drop(state);
+        self.tell(vec![(key, ReportKind::Started)]);
+    }
+
+    pub(super) fn take_results(&self, results: &[RunResult]) {
+        let mut kinds = Vec::with_capacity(3 * results.len());
+        let mut state = self.state();
+        for result in results {
+            let Some(errand) = state.by_log.get(&result.log).copied() else {
+                self.counts.strays.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            let code = i32::try_from(result.code).unwrap_or(500);
+            let outcome = match result.code {
+                wire::OK => Outcome::Exited(0),
+                wire::TIMED_OUT => Outcome::TimedOut,
+                _ => Outcome::Reported(code, result.message.as_str().into()),
+            };
+            let output = (outcome == Outcome::Exited(0)).then(|| result.message.as_str().into());
+            let counted = match self.end_in(&mut state, errand, outcome, output, &mut kinds) {
+                true => &self.counts.results,
+                false => &self.counts.strays,
+            };
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        // In the ledger before anybody hears of it, the executor included.
+        state.ledger.write();
+        drop(state);
+        self.tell(kinds);
+    }
+
+    /// A share is over; the first end counts.
+    pub(super) fn end_share(&self, errand: Errand, outcome: Outcome, output: Option<Box<str>>) -> bool {
+        let mut kinds = Vec::with_capacity(3);
+        let mut state = self.state();
+        let is_first = self.end_in(&mut state, errand, outcome, output, &mut kinds);
+        state.ledger.write();
+        drop(state);
+        self.tell(kinds);
+        is_first
+    }
+
+    fn end_in(
+        &self,
+        state: &mut State,
+        errand: Errand,
+        outcome: Outcome,
+        output: Option<Box<str>>,
+        kinds: &mut Vec<(Key, ReportKind)>,
+    ) -> bool {
+        let (key, index) = errand;
+        let lost = outcome == Outcome::Lost;
+        if !state.ledger.end(key, index, (self.now)(), outcome) {
+            return false;
+        }
+        if lost {
+            self.counts.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        let Some(entry) = state.entry(key) else { return false };
+        if !entry.is_up && (output.is_some() || entry.shares.iter().any(|share| share.sight.accepted)) {
+            // The result overtook the answer to the order.
+            entry.is_up = true;
+            kinds.push((key, ReportKind::Started));
+        }
+        if let Some(share) = entry.shares.iter().find(|share| share.seat.index == index) {
+            kinds.push((key, ReportKind::Seat(Box::new(share.seat.clone()))));
+        }
+        if let Some(outcome) = entry.outcome().filter(|_| !entry.is_over) {
+            entry.is_over = true;
+            let output = output.filter(|_| entry.shares.len() == 1);
+            kinds.push((key, ReportKind::Ended { outcome, output }));
+            state.starts.remove(&key);
+        }
+        true
+    }
+}
