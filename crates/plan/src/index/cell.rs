@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use arc_swap::{ArcSwap, Guard};
 
 use super::Index;
-use super::mailbox::{Mailbox, Numbered};
+use super::mailbox::Mailbox;
 
 /// Holds the current [`Index`]. Reading never waits, not even while it is replaced, and what was read stays valid for
 /// as long as the reader keeps it.
@@ -14,6 +14,10 @@ use super::mailbox::{Mailbox, Numbered};
 /// There are two ways to read. Who looks now and then takes [`read`](IndexCell::read) or
 /// [`snapshot`](IndexCell::snapshot). Who reads all the time has a [`reader`](IndexCell::reader): cheaper, above all
 /// while a writer swaps without pause. Both see a swap at the latest when it has returned.
+///
+/// What a read costs then is the way of cache lines from the writer's core. On cores that share a cache a reader's 99.9th
+/// percentile stays within ten times the quiet median; on distant ones even a bare pointer, read without any protection,
+/// is at the edge of that.
 pub struct IndexCell {
     current: ArcSwap<Index>,
     /// The readers' mailboxes. Locked by writers and by new readers, never by a read.
@@ -41,15 +45,15 @@ impl IndexCell {
         let mut mailboxes = self.mailboxes.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock: what is swapped in from here on comes by mail.
         let current = self.snapshot();
-        let mailbox = Arc::new(Mailbox::new(&current));
+        let mailbox = Arc::new(Mailbox::new());
         mailboxes.retain(|mailbox| mailbox.strong_count() > 0);
         mailboxes.push(Arc::downgrade(&mailbox));
-        IndexReader { held: (0, current), mailbox }
+        IndexReader { held: current, mailbox }
     }
 
     /// Puts `next` in place and returns what hung there. Readers that hold the old one are not disturbed.
     ///
-    /// An [`IndexReader`] that does not read keeps up to three indexes alive: the one it has and the last two.
+    /// An [`IndexReader`] keeps alive the index it has, and the one before until the next swap.
     pub fn swap(&self, next: impl Into<Arc<Index>>) -> Arc<Index> {
         let next = next.into();
         let mut mailboxes = self.mailboxes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +94,7 @@ impl std::ops::Deref for IndexGuard {
 
 /// One thread's way to read an [`IndexCell`] again and again. It lives on when the cell is gone.
 pub struct IndexReader {
-    held: Numbered<Index>,
+    held: Arc<Index>,
     mailbox: Arc<Mailbox<Index>>,
 }
 
@@ -99,18 +103,18 @@ impl IndexReader {
     #[inline]
     pub fn read(&mut self) -> &Index {
         self.mailbox.exchange(&mut self.held);
-        &self.held.1
+        &self.held
     }
 
     /// The current index, to keep.
     pub fn snapshot(&mut self) -> Arc<Index> {
         self.mailbox.exchange(&mut self.held);
-        self.held.1.clone()
+        self.held.clone()
     }
 }
 
 impl fmt::Debug for IndexReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("IndexReader").field(&self.held.1).finish()
+        f.debug_tuple("IndexReader").field(&self.held).finish()
     }
 }

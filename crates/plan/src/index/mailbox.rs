@@ -1,70 +1,44 @@
 //! How a reader that reads all the time gets the newest: it has a mailbox, and looks into it before every read.
 //!
 //! What costs time while a writer is at work is not the work but the way of cache lines between the two cores. So a
-//! mailbox is one line: when nothing came, looking is one load from it; when something came, one exchange. The reader
-//! leaves what it had in the mailbox's place, and the writer throws it away: a reader never frees, and never counts.
+//! mailbox is one line, and a look takes it over at once instead of reading first and writing then. The reader leaves
+//! what it had for the writer to throw away: the counters of an index, too, are lines that both would write.
 //!
-//! The file is also compiled by a test with other locks (`super::sync`), which changes threads at every step.
+//! The file is also compiled by a test with other cells (`super::sync`), which changes threads at every step.
 
 use std::mem;
 use std::sync::Arc;
 
-use super::sync::{AtomicU64, Mutex, Ordering};
+use super::sync::AtomicCell;
 
-/// How often a reader looks again when a writer was in the place it looked at. Each time, the writer has put in two
-/// more since the reader's look a few instructions before; after that many the reader is content with what it has.
-const LOOKS_MAX: usize = 8;
-
-/// Something and its number; numbers rise.
-pub(super) type Numbered<T> = (u64, Arc<T>);
-
-/// One writer puts in at a time, one reader takes out.
+/// One writer puts in at a time, one reader takes out. Neither ever waits.
 #[repr(align(128))] // A line of its own, and not the neighbour of one that others write.
 pub(super) struct Mailbox<T> {
-    /// The number of the last that was put in whole.
-    last: AtomicU64,
-    /// Odd and even numbers take turns, so that a writer is hardly ever where the reader looks.
-    places: [Mutex<Numbered<T>>; 2],
+    /// What the reader has not seen yet.
+    newest: AtomicCell<Option<Arc<T>>>,
+    /// What the reader has done with.
+    done: AtomicCell<Option<Arc<T>>>,
 }
 
 impl<T> Mailbox<T> {
-    /// For a reader that has `first`, number 0.
-    pub(super) fn new(first: &Arc<T>) -> Mailbox<T> {
-        let place = || Mutex::new((0, first.clone()));
-        Mailbox { last: AtomicU64::new(0), places: [place(), place()] }
+    /// An empty one.
+    pub(super) fn new() -> Mailbox<T> {
+        Mailbox { newest: AtomicCell::new(None), done: AtomicCell::new(None) }
     }
 
-    /// Puts the next one in. Only one writer may be here at a time. It waits when the reader is in the middle of an
-    /// exchange.
+    /// Puts the next one in, and throws away what nobody will read any more.
     pub(super) fn put(&self, item: Arc<T>) {
-        let number = self.last.load(Ordering::Relaxed) + 1;
-        let gone = {
-            let mut place = match self.places[place_of(number)].lock() {
-                Ok(place) => place,
-                Err(poisoned) => poisoned.into_inner(),
-            };
-            mem::replace(&mut *place, (number, item))
-        };
-        self.last.store(number, Ordering::Release);
-        drop(gone);
+        let unread = self.newest.swap(Some(item));
+        let done = self.done.take();
+        drop((unread, done));
     }
 
-    /// Exchanges what the reader has for the newest, if there is a newer one. Never waits.
+    /// Exchanges what the reader has for the newest, if there is a newer one.
     #[inline]
-    pub(super) fn exchange(&self, had: &mut Numbered<T>) {
-        for _ in 0..LOOKS_MAX {
-            let last = self.last.load(Ordering::Acquire);
-            if last <= had.0 {
-                return;
-            }
-            // A writer is there: it is two ahead, so there is a newer one by now.
-            let Ok(mut place) = self.places[place_of(last)].try_lock() else { continue };
-            // At least number `last`, which only this reader could have taken: newer than what it has.
-            return mem::swap(&mut *place, had);
+    pub(super) fn exchange(&self, had: &mut Arc<T>) {
+        if let Some(newest) = self.newest.take() {
+            // Empty, unless the writer has put in another one and not come to this yet.
+            drop(self.done.swap(Some(mem::replace(had, newest))));
         }
     }
-}
-
-fn place_of(number: u64) -> usize {
-    (number % 2) as usize
 }

@@ -79,10 +79,9 @@ pub use jobs::{Jobs, Slices};
 pub use runs::{Iter, Runs};
 use segment::{SPAN_MS, Segment, number_of};
 
-/// The locks of [`mailbox`], under a name that its test can give to others.
+/// The cells of [`mailbox`], under a name that its test can give to others.
 mod sync {
-    pub(super) use std::sync::Mutex;
-    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+    pub(super) use crossbeam_utils::atomic::AtomicCell;
 }
 
 /// A job's due. Ordered by due, then job.
