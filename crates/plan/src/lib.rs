@@ -42,10 +42,12 @@
 pub mod catch_up;
 mod dues;
 pub mod index;
+mod outlook;
 mod pause;
 mod planner;
 mod ring;
 
+pub use outlook::Outlook;
 pub use planner::{Build, PRE_READ_MS, Plan, PlannedRun, PlannedSkip, Planner, Policies};
 pub use ring::Ring;
 

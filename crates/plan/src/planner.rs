@@ -12,6 +12,7 @@ use cadran_core::{
 use crate::catch_up::{self, BACKLOG_MAX, Lateness, Missed};
 use crate::dues::JobDues;
 use crate::index::{Fleet, FleetSnapshot, Index, Window};
+use crate::outlook::Outlook;
 
 /// How far ahead of their instant runs are promised: long enough for a slow commit, short enough for an edit of a
 /// job to be felt soon.
@@ -19,6 +20,9 @@ pub const PRE_READ_MS: Millis = 5_000;
 
 /// A watermark further ahead of the clock than this is not one: it would keep its job from ever running.
 const WATERMARK_AHEAD_MS_MAX: Millis = 366 * 86_400_000;
+
+/// Jobs changed since the index was built that an outlook takes with it: more would hold up the loop.
+const OUTLOOK_STALE_MAX: usize = 10_000;
 
 /// What a tick decided. In the order (due, job).
 #[derive(Debug, Default)]
@@ -397,6 +401,17 @@ impl Planner {
     /// The index in use.
     pub fn index(&self) -> &Arc<Index> {
         &self.index
+    }
+
+    /// What is to come, for whoever asks on another thread. Takes a step per thousand jobs and a byte per job.
+    pub fn outlook(&self) -> Outlook {
+        // After a big change the index is as good as none until the next is built.
+        let is_stale = self.stale.len() > OUTLOOK_STALE_MAX;
+        let (index, stale) = match is_stale {
+            true => (Arc::default(), Vec::new()),
+            false => (self.index.clone(), self.stale.iter().copied().collect()),
+        };
+        Outlook { index, fleet: self.fleet.snapshot(), stale, modes: self.modes.clone() }
     }
 
     pub(crate) fn dues(&self, job: JobId) -> JobDues<'_> {

@@ -55,6 +55,31 @@ impl Desk {
     fn look<T: Send + 'static>(&self, look: impl FnOnce(&Engine) -> T + Send + 'static) -> Option<T> {
         tokio::task::block_in_place(|| self.line.look(look))
     }
+
+    /// The loop gives an outlook and, later, the names of the jobs; the dues are found here, since the loop has runs
+    /// to start. `None` when the loop has ended.
+    fn upcoming_of_all(&self, from: Millis, to: Millis, limit: usize) -> Option<Vec<(Millis, JobName)>> {
+        let outlook = self.line.look(|engine| engine.planner().outlook())?;
+        let dues = outlook.dues(from, to, limit);
+        self.line.look(move |engine| {
+            let name = |(due, job)| Some((due, engine.catalog().name(job)?.clone()));
+            dues.into_iter().filter_map(name).collect()
+        })
+    }
+
+    fn upcoming_of(
+        &self,
+        name: &JobName,
+        from: Millis,
+        to: Millis,
+        limit: usize,
+    ) -> Option<Vec<(Millis, JobName)>> {
+        let wanted = name.clone();
+        let look = move |engine: &Engine| Some((engine.catalog().find(&wanted)?, engine.planner().outlook()));
+        let (job, outlook) = self.line.look(look)??;
+        let dues = outlook.dues_of(job, from, to, limit);
+        Some(dues.into_iter().map(|due| (due, name.clone())).collect())
+    }
 }
 
 impl Server for Desk {
@@ -70,15 +95,21 @@ impl Server for Desk {
         job: Option<&JobName>,
         limit: usize,
     ) -> Vec<(Millis, JobName)> {
-        let to = to.min(from.saturating_add(UPCOMING_MS_MAX));
-        let job = job.cloned();
-        self.look(move |engine| upcoming(engine, from, to, job.as_ref(), limit)).unwrap_or_default()
+        let from = from.saturating_add(1);
+        let to = to.min(from.saturating_add(UPCOMING_MS_MAX)).saturating_add(1);
+        tokio::task::block_in_place(|| match job {
+            Some(name) => self.upcoming_of(name, from, to, limit),
+            None => self.upcoming_of_all(from, to, limit),
+        })
+        .unwrap_or_default()
     }
 
     fn forecast(&self, from: Millis, minutes: usize) -> Vec<u64> {
-        let index = self.look(|engine| engine.planner().index().clone());
-        let counts = index.map(|index| index.counts_per_minute(from, minutes)).unwrap_or_default();
-        counts.into_iter().map(u64::from).collect()
+        let counts = tokio::task::block_in_place(|| {
+            let outlook = self.line.look(|engine| engine.planner().outlook())?;
+            Some(outlook.counts_per_minute(from, minutes))
+        });
+        counts.unwrap_or_default().into_iter().map(u64::from).collect()
     }
 
     fn next_due(&self, job: &JobName) -> Option<Millis> {
@@ -152,47 +183,4 @@ fn next_due(engine: &Engine, job: JobId, after: Millis) -> Option<Millis> {
         return None;
     }
     engine.planner().fleet().schedules(job.0).filter_map(|schedule| schedule.next(after)).min()
-}
-
-/// From the index where it knows, from the schedules themselves beyond.
-fn upcoming(
-    engine: &Engine,
-    from: Millis,
-    to: Millis,
-    job: Option<&JobName>,
-    limit: usize,
-) -> Vec<(Millis, JobName)> {
-    let planner = engine.planner();
-    let name = |job: u32| engine.catalog().name(JobId(job)).cloned();
-    if let Some(job) = job {
-        let Some(id) = engine.catalog().find(job) else { return Vec::new() };
-        let mut dues = Vec::new();
-        let mut after = from;
-        while let Some(due) = next_due(engine, id, after).filter(|&due| due <= to && dues.len() < limit) {
-            dues.push((due, job.clone()));
-            after = due;
-        }
-        return dues;
-    }
-    let live = |job: &u32| !planner.is_paused(JobId(*job));
-    let covered = planner.index().window();
-    let mut dues: Vec<(Millis, u32)> = Vec::new();
-    let mut start = from.saturating_add(1);
-    if covered.contains(start) {
-        let end = (to.saturating_add(1)).min(covered.to());
-        dues.extend(planner.index().query(start, end).iter().filter(|(_, job)| live(job)).take(limit));
-        start = end;
-    }
-    // Beyond the index in growing steps, so that a full page costs no more than it needs.
-    let mut step = 3_600_000;
-    while start <= to && dues.len() < limit {
-        let end = start.saturating_add(step).min(to.saturating_add(1));
-        let mut more = Vec::new();
-        planner.fleet().dues_between(start, end, &mut more);
-        dues.extend(more.into_iter().filter(|(_, job)| live(job)));
-        start = end;
-        step *= 2;
-    }
-    dues.truncate(limit);
-    dues.into_iter().filter_map(|(due, job)| Some((due, name(job)?))).collect()
 }

@@ -99,7 +99,8 @@ const MINUTES_DEFAULT: u32 = 60;
 pub(super) struct Forecast {
     from: String,
     from_ms: Millis,
-    /// How many runs each minute after `from` is expected to start.
+    /// How many runs each minute after `from` is expected to start; those of paused jobs are not. Fewer minutes than
+    /// asked for where the fleet is too dense to look that far.
     runs: Vec<u64>,
 }
 

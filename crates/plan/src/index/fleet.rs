@@ -160,6 +160,11 @@ impl FleetSnapshot {
         expand::dues_between(self.view(), start, end, dues);
     }
 
+    /// As [`Fleet::schedules`].
+    pub fn schedules(&self, job: u32) -> impl Iterator<Item = &Schedule> {
+        self.view().schedules(*self.rules.get(job))
+    }
+
     pub(super) fn view(&self) -> View<'_> {
         View { rules: &self.rules, schedules: &self.schedules, sets: &self.sets }
     }
