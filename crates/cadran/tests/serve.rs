@@ -147,6 +147,50 @@ fn a_stopped_run_leaves_no_process_and_can_be_retried() {
 }
 
 #[test]
+fn the_future_is_told_near_and_far() {
+    let home = Home::new();
+    home.job("minutely", "schedule: '* * * * *'\nrun: 'true'\n");
+    home.job("yearly", "schedule: '0 0 1 1 *'\nrun: 'true'\n");
+    let server = home.serve();
+    let jobs = |query: &str| {
+        let (status, body) = server.get(&format!("/api/v1/upcoming?{query}"));
+        assert_eq!(status, 200, "{body}");
+        let dues = body["upcoming"].as_array().expect("a list").clone();
+        dues.into_iter()
+            .map(|due| format!("{} {}", due["due"].as_str().unwrap(), due["job"].as_str().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    // Far beyond what the index holds.
+    let far = jobs("from=2199-01-01T00:00:00Z&to=2199-01-01T00:02:00Z");
+    assert_eq!(far, ["2199-01-01T00:01:00.000Z minutely", "2199-01-01T00:02:00.000Z minutely"]);
+    assert_eq!(
+        jobs("from=2198-12-31T23:59:59Z&limit=2"),
+        ["2199-01-01T00:00:00.000Z minutely", "2199-01-01T00:00:00.000Z yearly"]
+    );
+    assert_eq!(jobs("from=2198-12-30T00:00:00Z&to=2199-01-02T00:00:00Z&job=yearly").len(), 1);
+    assert_eq!(jobs("limit=50").len(), 50);
+    let day = || {
+        let (_, body) = server.get("/api/v1/forecast?minutes=1440");
+        body["runs"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|count| count.as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let runs = day();
+    assert_eq!((runs.len(), runs.iter().all(|&count| (1..=2).contains(&count))), (1440, true), "{runs:?}");
+    // A pause and an edit are seen at once, not with the next index.
+    assert!(server.post("/api/v1/jobs/minutely/pause", "").0 < 300);
+    assert_eq!(jobs("from=2199-01-01T00:00:00Z&to=2199-01-01T00:02:00Z"), [""; 0]);
+    assert!(day().iter().sum::<u64>() <= 1);
+    assert!(server.post("/api/v1/jobs/minutely/resume", "").0 < 300);
+    home.job("minutely", "schedule: '30 * * * *'\nrun: 'true'\n");
+    wait_for("the edited schedule", || (day().iter().sum::<u64>() <= 25).then_some(()));
+    assert!(server.stop().success());
+}
+
+#[test]
 fn pause_counts_what_it_skips() {
     let home = Home::new();
     home.job("beat", "schedule: every 1s\nrun: 'true'\n");
