@@ -248,6 +248,42 @@ fn a_builder_that_is_killed_leaves_no_process_and_its_commit_to_the_next() {
 }
 
 #[test]
+fn a_fuzzer_whose_claim_is_lost_ends_its_run_and_does_not_count_it() {
+    let home = Home::plain("true", "true", "");
+    let (pids, gate) = (home.path("pids"), home.path("gate"));
+    let fuzz = format!(
+        "{STATUS_LINE}; [ -e {gate} ] && exit; echo $$ > {pids}.new; mv {pids}.new {pids}; while :; do sleep 1; done",
+        gate = gate.display(),
+        pids = pids.display()
+    );
+    home.settings(GOOD, &fuzz, "lease: 2s\n");
+    home.edit(&[("duration: 12s", "duration: 1h")]);
+    let hash = scheduled(&home);
+    let child = home
+        .command(&["fuzzer", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let pid = Pid::from_raw(child.id() as i32);
+    let fuzzing = wait_for("the fuzzer", || fs::read_to_string(&pids).ok());
+    // It stands still for longer than its lease, and another one takes over.
+    kill(pid, Signal::SIGSTOP).expect("it is ours");
+    fs::write(gate, "").expect("written");
+    let other = wait_for("the lease to end", || {
+        let run = home.json(0, &["fuzzer"]);
+        (run["outcome"] != "nothing").then_some(run)
+    });
+    assert_eq!(other["outcome"], "fuzzed", "{other}");
+    kill(pid, Signal::SIGCONT).expect("it is ours");
+    let output = child.wait_with_output().expect("it ends");
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(run["outcome"], "lost", "{run}");
+    assert!(!is_alive(&fuzzing), "the run goes on");
+    assert_eq!(home.schedule(), [(hash, 1)], "counted by one of them");
+}
+
+#[test]
 fn rule_03_h03_the_budget_counts_from_the_start_and_keeps_time_to_save() {
     let home = Home::plain(GOOD, "true", "");
     let told = home.path("told");
