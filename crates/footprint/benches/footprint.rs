@@ -1,7 +1,7 @@
 //! Footprints beside the plain design of their specification and beside `prio-graph`, in one run.
 //!
 //! `cargo bench -p cadran-footprint --bench footprint [-- --quick] [-- NAME…]` prints a table; every row that has a goal
-//! says whether it was met. Times are the least processor time of several repetitions, on both sides. The group
+//! says whether it was met. A word with a space, as `"10000 of 4 keys"`, chooses rows of `reserve`, `hashed` and `hold`. Times are the least processor time of several repetitions, on both sides. The group
 //! `criterion` measures the central rows once more, with confidence intervals.
 
 #[path = "footprint/adversarial.rs"]
@@ -34,7 +34,11 @@ static ALLOCATOR: Counting = Counting;
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let quick = words.iter().any(|word| word == "--quick");
-    let wanted: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let (rows, wanted): (Vec<&str>, Vec<&str>) = words
+        .iter()
+        .map(String::as_str)
+        .filter(|word| !word.starts_with('-'))
+        .partition(|word| word.contains(' '));
     let effort = if quick {
         Effort { budget: Duration::from_millis(100), times_min: 3 }
     } else {
@@ -53,7 +57,7 @@ fn main() {
         ("adversarial", adversarial::chosen),
         ("criterion", intervals::measure),
     ];
-    let mut table = Table::default();
+    let mut table = Table { only: rows.first().map(|row| row.to_string()), ..Table::default() };
     for (name, group) in groups {
         if wanted.is_empty() || wanted.contains(name) {
             table.title(name);

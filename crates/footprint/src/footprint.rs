@@ -94,13 +94,40 @@ impl Set {
     }
 }
 
-/// The class of each set and whether its keys are written, by the number of the set.
-pub(crate) const USES: [(Class, u8); 8] = {
-    let mut uses = [(Class::Node, 0); 8];
+/// How the keys of a set are used, in three bits: the class, and whether they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClassUse(u8);
+
+impl ClassUse {
+    const fn of(set: Set) -> ClassUse {
+        ClassUse(set.class() as u8 | (!matches!(set.mode(), Mode::Read) as u8) << 2)
+    }
+
+    /// The first of several, packed.
+    #[inline]
+    pub(crate) const fn first_of(uses: u64) -> ClassUse {
+        ClassUse(uses as u8 & 7)
+    }
+
+    /// The number of the class.
+    #[inline]
+    pub(crate) const fn class(self) -> u8 {
+        self.0 & 3
+    }
+
+    /// One when keys are written.
+    #[inline]
+    pub(crate) const fn writes(self) -> u8 {
+        self.0 >> 2 & 1
+    }
+}
+
+/// How the keys of each set are used.
+const USES: [ClassUse; 8] = {
+    let mut uses = [ClassUse(0); 8];
     let mut at = 0;
     while at < 8 {
-        let set = Set::ALL[at];
-        uses[at] = (set.class(), !matches!(set.mode(), Mode::Read) as u8);
+        uses[at] = ClassUse::of(Set::ALL[at]);
         at += 1;
     }
     uses
@@ -124,8 +151,13 @@ pub struct Footprint {
     keys: Vec<ResourceKey>,
     /// Where each set ends.
     ends: [u32; 8],
+    /// The classes of the first keys and whether they are written, four bits each: they are asked for with every key.
+    first_uses: u64,
     factor_mask: u64,
 }
+
+/// Keys that [`Footprint::first_uses`] tells of.
+const FIRST_USES: usize = 16;
 
 impl Footprint {
     /// With nothing in it: independent of everything.
@@ -137,9 +169,16 @@ impl Footprint {
     pub fn insert(&mut self, set: Set, key: ResourceKey) -> &mut Footprint {
         let range = self.range(set);
         if let Err(at) = self.keys[range.clone()].binary_search(&key) {
-            self.keys.insert(range.start + at, key);
+            let at = range.start + at;
+            self.keys.insert(at, key);
+            if at < FIRST_USES {
+                let bits = 4 * at as u32;
+                let before = self.first_uses & ((1 << bits) - 1);
+                let after = (self.first_uses >> bits).checked_shl(bits + 4).unwrap_or(0);
+                self.first_uses = before | u64::from(USES[set as usize].0) << bits | after;
+            }
             self.ends[set as usize..].iter_mut().for_each(|end| *end += 1);
-            self.factor_mask |= 1 << (hash(set.class(), key) >> 58);
+            self.factor_mask |= 1 << (hash(set.class() as u8, key) >> 58);
         }
         self
     }
@@ -172,11 +211,24 @@ impl Footprint {
         &self.keys
     }
 
-    /// The number of the set of a key.
+    /// How some keys from this one on are used, four bits each, the first in the last bits.
     #[inline]
-    pub(crate) fn set_at(&self, at: usize) -> usize {
-        // How many sets end before it: counted without jumps, which sets of random size would make a gamble.
-        self.ends.iter().map(|&end| usize::from(end as usize <= at)).sum::<usize>() & 7
+    pub(crate) fn uses_from(&self, at: usize) -> u64 {
+        if at == 0 { self.first_uses } else { self.later_uses(at) }
+    }
+
+    #[inline(never)]
+    fn later_uses(&self, at: usize) -> u64 {
+        if at + 4 <= FIRST_USES {
+            return self.first_uses >> (4 * at);
+        }
+        let places = (at..self.keys.len().min(at + 4)).zip([0, 4, 8, 12]);
+        places.map(|(at, bits)| u64::from(USES[self.set_at(at) as usize].0) << bits).sum()
+    }
+
+    /// The set of a key, by its place.
+    pub(crate) fn set_at(&self, at: usize) -> Set {
+        Set::ALL[self.ends.iter().filter(|&&end| end as usize <= at).count().min(7)]
     }
 
     /// How many keys it holds.
@@ -231,9 +283,9 @@ fn common(mut left: &[ResourceKey], mut right: &[ResourceKey]) -> Option<Resourc
     None
 }
 
-/// The hash of a key of a class.
+/// The hash of a key of a class, which is given by its number.
 #[inline]
-pub(crate) const fn hash(class: Class, key: ResourceKey) -> u64 {
+pub(crate) const fn hash(class: u8, key: ResourceKey) -> u64 {
     mix::pair(key.instance ^ (class as u64) << 62, key.local)
 }
 

@@ -38,21 +38,33 @@ impl std::error::Error for InternedFull {}
 pub struct Interned {
     keys: Vec<(Class, ResourceKey)>,
     chains: Chains<(Class, ResourceKey)>,
+    /// How many footprints use each key.
+    wanted: Vec<u32>,
+    /// Of each footprint the keys that most others use first: who is refused is mostly refused at the first of them.
     uses: Vec<KeyUse>,
-    /// Where each footprint ends.
-    ends: Vec<u32>,
+    heads: Vec<Head>,
 }
+
+/// What is read first of a footprint: eight bytes.
+#[derive(Clone, Copy)]
+struct Head {
+    /// Its first use; [`KeyUse::NONE`] when it has none.
+    first: KeyUse,
+    /// Where its uses end.
+    end: u32,
+}
+
+/// Footprints looked at together: a word of bits.
+const BLOCK: usize = 64;
 
 impl Interned {
     /// Adds a footprint and says its number.
     pub fn add(&mut self, footprint: &Footprint) -> Result<u32, InternedFull> {
-        let (start, number) = (self.uses.len(), self.ends.len());
-        if start + footprint.len() > u32::MAX as usize || number == u32::MAX as usize {
-            return Err(InternedFull);
-        }
+        let start = self.uses.len();
+        self.has_room(footprint.len())?;
         for (set, keys) in footprint.sets() {
             for &key in keys {
-                match self.intern(set.class(), key) {
+                match self.key(set.class(), key) {
                     Ok(key) if set.mode() == Mode::Read => self.uses.push(KeyUse::read(key)),
                     Ok(key) => self.uses.push(KeyUse::write(key)),
                     Err(full) => {
@@ -62,29 +74,47 @@ impl Interned {
                 }
             }
         }
-        self.settle(start);
-        Ok(number as u32)
+        Ok(self.settle(start))
     }
 
     /// Adds a footprint of keys that are interned already, and says its number. A key twice, and its strongest use
     /// counts.
     pub fn add_uses(&mut self, uses: &[KeyUse]) -> Result<u32, InternedFull> {
-        let (start, number) = (self.uses.len(), self.ends.len());
-        if start + uses.len() > u32::MAX as usize || number == u32::MAX as usize {
+        let start = self.uses.len();
+        self.has_room(uses.len())?;
+        self.uses.extend_from_slice(uses);
+        Ok(self.settle(start))
+    }
+
+    /// The number of a key, which is made when it is new.
+    pub fn key(&mut self, class: Class, key: ResourceKey) -> Result<u32, InternedFull> {
+        let hash = hash(class as u8, key);
+        let keys = &self.keys;
+        if let Some(known) = self.chains.find(hash, |at| keys[at as usize] == (class, key), || (class, key)) {
+            return Ok(known);
+        }
+        if self.keys.len() >= INTERNED_MAX {
             return Err(InternedFull);
         }
-        self.uses.extend_from_slice(uses);
-        self.settle(start);
-        Ok(number as u32)
+        self.keys.push((class, key));
+        self.wanted.push(0);
+        let keys = &self.keys;
+        let hash_of = |at: u32| {
+            let (class, key) = keys[at as usize];
+            self::hash(class as u8, key)
+        };
+        let number = (keys.len() - 1) as u32;
+        self.chains.insert(hash, number, || (class, key), hash_of);
+        Ok(number)
     }
 
     /// The uses of a footprint; none when there is no such number.
     #[inline]
     pub fn get(&self, number: u32) -> &[KeyUse] {
         let number = number as usize;
-        let start = if number == 0 { 0 } else { self.ends.get(number - 1).copied().unwrap_or(0) };
-        match self.ends.get(number) {
-            Some(&end) => &self.uses[start as usize..end as usize],
+        let start = if number == 0 { 0 } else { self.heads.get(number - 1).map_or(0, |head| head.end) };
+        match self.heads.get(number) {
+            Some(head) => &self.uses[start as usize..head.end as usize],
             None => &[],
         }
     }
@@ -94,27 +124,47 @@ impl Interned {
     pub fn iter(&self) -> impl Iterator<Item = &[KeyUse]> {
         let mut rest = &self.uses[..];
         let mut start = 0;
-        self.ends.iter().map(move |&end| {
-            let (uses, after) = rest.split_at((end - start) as usize);
-            (rest, start) = (after, end);
+        self.heads.iter().map(move |head| {
+            let (uses, after) = rest.split_at((head.end - start) as usize);
+            (rest, start) = (after, head.end);
             uses
         })
     }
 
-    /// Asks for all footprints in the order of their numbers, and says of each whether it was admitted.
+    /// Asks for all footprints in the order of their numbers, and says of each whether it was admitted. It is faster than
+    /// one by one.
     pub fn reserve_all(&self, stamps: &mut Stamps, admitted: &mut Vec<bool>) {
         stamps.make_room(self.keys_len());
-        admitted.extend(self.iter().map(|uses| stamps.reserve(uses)));
+        admitted.reserve(self.heads.len());
+        let mut start = 0;
+        for block in self.heads.chunks(BLOCK) {
+            // Who is stopped before the block begins is stopped in any case. That is found out without a jump, which would
+            // be guessed wrong whenever conflicts are neither rare nor the rule, and most of the others are admitted.
+            let mut left = 0;
+            for (at, head) in block.iter().enumerate() {
+                left |= u64::from(!stamps.stops(head.first)) << at;
+            }
+            let mut taken = 0u64;
+            while left != 0 {
+                let at = left.trailing_zeros() as usize;
+                left &= left - 1;
+                let start = if at == 0 { start } else { block[at - 1].end };
+                let uses = &self.uses[start as usize..block[at].end as usize];
+                taken |= u64::from(stamps.reserve_settled(uses)) << at;
+            }
+            admitted.extend((0..block.len()).map(|at| taken >> at & 1 == 1));
+            start = block.last().map_or(start, |head| head.end);
+        }
     }
 
     /// How many footprints there are.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.heads.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.heads.is_empty()
     }
 
     /// How many keys there are: their numbers are below this.
@@ -122,28 +172,13 @@ impl Interned {
         self.keys.len()
     }
 
-    fn intern(&mut self, class: Class, key: ResourceKey) -> Result<u32, InternedFull> {
-        let hash = hash(class, key);
-        let keys = &self.keys;
-        if let Some(known) = self.chains.find(hash, |at| keys[at as usize] == (class, key), || (class, key)) {
-            return Ok(known);
-        }
-        if self.keys.len() >= INTERNED_MAX {
-            return Err(InternedFull);
-        }
-        self.keys.push((class, key));
-        let keys = &self.keys;
-        let hash_of = |at: u32| {
-            let (class, key) = keys[at as usize];
-            self::hash(class, key)
-        };
-        let number = (keys.len() - 1) as u32;
-        self.chains.insert(hash, number, || (class, key), hash_of);
-        Ok(number)
+    fn has_room(&self, uses: usize) -> Result<(), InternedFull> {
+        let full = self.uses.len() + uses > u32::MAX as usize || self.heads.len() == u32::MAX as usize;
+        if full { Err(InternedFull) } else { Ok(()) }
     }
 
-    /// Leaves each key once, with its strongest use, and ends the footprint.
-    fn settle(&mut self, start: usize) {
+    /// Leaves each key once, with its strongest use, ends the footprint and says its number.
+    fn settle(&mut self, start: usize) -> u32 {
         // A write sorts after a read of the same key.
         self.uses[start..].sort_unstable();
         let mut kept = start;
@@ -157,6 +192,16 @@ impl Interned {
             }
         }
         self.uses.truncate(kept);
-        self.ends.push(kept as u32);
+        let wanted = &mut self.wanted;
+        self.uses[start..]
+            .sort_by_key(|at| std::cmp::Reverse(wanted.get(at.key() as usize).copied().unwrap_or(0)));
+        for at in &self.uses[start..] {
+            if let Some(wanted) = wanted.get_mut(at.key() as usize) {
+                *wanted = wanted.saturating_add(1);
+            }
+        }
+        let first = self.uses.get(start).copied().unwrap_or(KeyUse::NONE);
+        self.heads.push(Head { first, end: kept as u32 });
+        (self.heads.len() - 1) as u32
     }
 }

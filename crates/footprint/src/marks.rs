@@ -2,99 +2,145 @@
 
 use std::collections::BTreeMap;
 
-use crate::footprint::{Class, Conflict, Footprint, ResourceKey, Set, USES, hash};
+use crate::footprint::{ClassUse, Conflict, Footprint, ResourceKey, hash};
 use crate::stamps::Generation;
 
 /// Places looked at for one key. Fair hashes need one or two; beyond this they were chosen to collide.
 const PROBE_MAX: usize = 16;
 
-/// Keys of a footprint that are looked for ahead. The others overlap among themselves, and are often not needed.
+/// Keys of a footprint that are looked for at a time: those that follow are often not needed.
 const AHEAD: usize = 4;
+
+/// From here on a table is in memory rather than in the caches.
+const LARGE: usize = 1 << 17;
 
 /// The smallest table.
 const SLOTS_MIN: usize = 64;
 
 /// Who used which resource this time.
 ///
-/// One open table for all classes, of eight bytes a place: a stamp, some bits of the hash, and where the key itself
-/// stands in a list that is only read when those bits agree. What was stamped another time is vacant, so a new generation
-/// begins with an empty table. A key stands within [`PROBE_MAX`] places of where its hash points, or, when those are taken
-/// by a crowd, in an ordered map: chosen keys cost a logarithm.
+/// One open table for all classes, of eight bytes a place: a stamp, the class, some bits of the hash, and where the key
+/// itself stands in a list that is only read when those agree. What was stamped another time is vacant, so a new
+/// generation begins with an empty table. A key stands within [`PROBE_MAX`] places of where its hash points, or, when those
+/// are taken by a crowd, in an ordered map: chosen keys cost a logarithm.
 pub(crate) struct Marks {
+    /// A power of two, and [`PROBE_MAX`] more, so that no look goes around the end.
     slots: Vec<Slot>,
     /// 64 less the bits of the table's size.
     shift: u32,
-    /// The keys that were used this time.
-    keys: Vec<(ResourceKey, Class)>,
+    /// The keys that were used this time, and how many the table has room for.
+    keys: Vec<ResourceKey>,
+    keys_max: usize,
     /// Keys without a place in the table, and their stamps.
-    crowd: BTreeMap<(Class, ResourceKey), u8>,
+    crowd: BTreeMap<(u8, ResourceKey), u8>,
     generation: Generation,
     /// The masks of all that were admitted this time.
     factor_mask: u64,
-    /// The keys of the footprint at hand.
-    found: Vec<Look>,
-    /// Keys of footprints to come, and how many of them were used.
-    ahead: Vec<Look>,
-    next: usize,
+    /// Where the keys of the footprints at hand belong.
+    places: Vec<Place>,
     #[cfg(test)]
     looks: std::cell::Cell<u64>,
 }
 
-/// A key that is looked for: its hash, its set, and where it was found or the vacant slot where it belongs.
-#[derive(Clone, Copy)]
-struct Look {
-    hash: u64,
-    at: u32,
-    set: u32,
-}
-
-/// The stamp, 24 bits of the hash, and the number of the key.
+/// The mark of a key, in the upper half, and its number in the list.
 #[derive(Clone, Copy)]
 struct Slot(u64);
 
 impl Slot {
     const VACANT: Slot = Slot(0);
 
-    fn new(stamp: u8, hash: u64, key: usize) -> Slot {
-        Slot(u64::from(stamp) << 56 | (hash & 0xff_ffff) << 32 | key as u64 & 0xffff_ffff)
+    #[inline]
+    fn new(mark: Mark, number: usize) -> Slot {
+        Slot(u64::from(mark.0) << 32 | number as u64 & 0xffff_ffff)
     }
 
     #[inline]
-    fn stamp(self) -> u8 {
-        (self.0 >> 56) as u8
-    }
-
-    /// Whether these may be bits of this hash.
-    #[inline]
-    fn may_be(self, hash: u64) -> bool {
-        ((self.0 >> 32) ^ hash) & 0xff_ffff == 0
+    fn mark(self) -> Mark {
+        Mark((self.0 >> 32) as u32)
     }
 
     #[inline]
-    fn key(self) -> usize {
+    fn number(self) -> usize {
         (self.0 & 0xffff_ffff) as usize
     }
 }
 
-/// In `found`: the key stands in the crowd, or will.
+/// The stamp of a key, its class, and 22 bits of its hash.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Mark(u32);
+
+const STAMP_SHIFT: u32 = 24;
+const CLASS_SHIFT: u32 = 22;
+/// The last bit of the stamp, which says whether the key was written.
+const WRITTEN: u32 = 1 << STAMP_SHIFT;
+
+impl Mark {
+    #[inline]
+    fn new(stamp: u8, class: u8, hash: u64) -> Mark {
+        let class = u32::from(class) << CLASS_SHIFT;
+        Mark(u32::from(stamp) << STAMP_SHIFT | class | hash as u32 & ((1 << CLASS_SHIFT) - 1))
+    }
+
+    #[inline]
+    fn stamp(self) -> u8 {
+        (self.0 >> STAMP_SHIFT) as u8
+    }
+
+    fn class(self) -> u8 {
+        (self.0 >> CLASS_SHIFT) as u8 & 3
+    }
+
+    /// Whether these may be of one key, both of this generation.
+    #[inline]
+    fn may_be(self, other: Mark) -> bool {
+        (self.0 ^ other.0) & !WRITTEN == 0
+    }
+}
+
+/// Where a key was found or belongs, in the lower half, and the mark that is to stand there.
+#[derive(Clone, Copy)]
+struct Place(u64);
+
+impl Place {
+    #[inline]
+    fn new(mark: Mark, at: u32) -> Place {
+        Place(u64::from(mark.0) << 32 | u64::from(at))
+    }
+
+    #[inline]
+    fn at(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline]
+    fn mark(self) -> Mark {
+        Mark((self.0 >> 32) as u32)
+    }
+}
+
+/// No place of the table: the key stands in the crowd, or will.
 const CROWD: u32 = u32::MAX;
 
 impl Default for Marks {
     fn default() -> Marks {
         Marks {
-            slots: vec![Slot::VACANT; SLOTS_MIN],
+            slots: vec![Slot::VACANT; SLOTS_MIN + PROBE_MAX],
             shift: 64 - SLOTS_MIN.ilog2(),
             keys: Vec::new(),
+            keys_max: keys_max(SLOTS_MIN),
             crowd: BTreeMap::new(),
             generation: Generation::FIRST,
             factor_mask: 0,
-            found: Vec::new(),
-            ahead: Vec::new(),
-            next: 0,
+            places: Vec::new(),
             #[cfg(test)]
             looks: Default::default(),
         }
     }
+}
+
+/// How many keys a table has room for: some places stay vacant, so that looks are short.
+const fn keys_max(slots: usize) -> usize {
+    slots / 2
 }
 
 impl Marks {
@@ -111,131 +157,195 @@ impl Marks {
 
     /// Admits a footprint if nothing that was admitted conflicts with it. Checks everything, then marks everything.
     pub(crate) fn reserve(&mut self, footprint: &Footprint) -> Result<(), Conflict> {
-        self.look_ahead([footprint].into_iter());
-        self.reserve_next(footprint)
+        match self.first_stopped(footprint) {
+            Some(at) => Err(Conflict { set: footprint.set_at(at), key: footprint.keys()[at] }),
+            None => {
+                self.mark_all(footprint);
+                Ok(())
+            }
+        }
     }
 
-    /// Prepares for footprints that will be asked for next, in this order and all of them, so that what must be fetched
-    /// from memory for them is fetched at the same time.
-    pub(crate) fn look_ahead<'a>(&mut self, footprints: impl Iterator<Item = &'a Footprint> + Clone) {
-        let (mut seen, mut keys) = (0, 0);
-        for footprint in footprints.clone() {
-            keys += footprint.len();
-            seen ^= footprint.keys().first().map_or(0, |key| key.local);
+    /// As [`reserve`](Marks::reserve), without the reason of a refusal.
+    #[inline]
+    pub(crate) fn admits(&mut self, footprint: &Footprint) -> bool {
+        let free = self.first_stopped(footprint).is_none();
+        if free {
+            self.mark_all(footprint);
         }
-        if (self.keys.len() + keys) * 8 > self.slots.len() * 5 {
-            self.grow(keys);
+        free
+    }
+
+    /// Has what must be fetched from memory for a footprint that comes soon on its way, where the table is too large for
+    /// the nearer caches. It changes nothing.
+    #[inline]
+    pub(crate) fn expect<'a>(&self, footprints: impl Iterator<Item = &'a Footprint>) {
+        if self.slots.len() < LARGE {
+            return;
         }
-        self.ahead.clear();
-        self.next = 0;
+        let mut seen = 0;
         for footprint in footprints {
-            for (at, &key) in footprint.keys().iter().take(AHEAD).enumerate() {
-                let set = footprint.set_at(at);
-                let hash = hash(USES[set].0, key);
+            let mut uses = footprint.uses_from(0);
+            for &key in footprint.keys().iter().take(AHEAD) {
+                let hash = hash(ClassUse::first_of(uses).class(), key);
+                uses >>= 4;
                 seen ^= self.slots[(hash >> self.shift) as usize].0;
-                self.ahead.push(Look { hash, at: 0, set: set as u32 });
             }
         }
         // What was seen is of no use; that it was fetched is.
         std::hint::black_box(seen);
     }
 
-    /// Decides about the next of the footprints that were prepared for.
-    pub(crate) fn reserve_next(&mut self, footprint: &Footprint) -> Result<(), Conflict> {
-        let ahead = self.next;
-        self.next += footprint.len().min(AHEAD);
-        self.found.clear();
-        // Without a common bit no key is there: only the places are looked for.
-        let may_conflict = footprint.factor_mask() & self.factor_mask != 0;
-        for (at, &key) in footprint.keys().iter().enumerate() {
-            let mut look = if at < AHEAD {
-                self.ahead[ahead + at]
-            } else {
-                let set = footprint.set_at(at);
-                Look { hash: hash(USES[set].0, key), at: 0, set: set as u32 }
-            };
-            let (class, writes) = USES[look.set as usize & 7];
-            let (place, stamp) = self.find(look.hash, class, key);
-            if may_conflict && self.generation.stops(stamp, writes) {
-                return Err(Conflict { set: Set::ALL[look.set as usize & 7], key });
+    /// The place of the first key that is stopped. If there is none, it is noted where each key belongs.
+    #[inline]
+    fn first_stopped(&mut self, footprint: &Footprint) -> Option<usize> {
+        let keys = footprint.keys();
+        if self.places.len() < keys.len() || self.keys.len() + keys.len() > self.keys_max {
+            self.make_room(keys.len());
+        }
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + keys.len() as u64);
+        let mut from = 0;
+        while from < keys.len() {
+            let keys = &keys[from..keys.len().min(from + AHEAD)];
+            let places = &mut self.places[from..][..keys.len()];
+            let unclear =
+                look(&self.slots, self.shift, self.generation, footprint.uses_from(from), keys, places);
+            if unclear != 0
+                && let Some(at) = self.first_stopped_from(footprint, from)
+            {
+                return Some(at);
             }
-            look.at = place;
-            self.found.push(look);
+            from += AHEAD;
         }
-        self.factor_mask |= footprint.factor_mask();
-        for (at, &key) in footprint.keys().iter().enumerate() {
-            let Look { hash, at, set } = self.found[at];
-            let (class, writes) = USES[set as usize & 7];
-            self.mark(at, hash, class, key, self.generation.stamp(writes));
-        }
-        Ok(())
+        None
     }
 
-    /// Marks a key at the place where it was looked for.
+    /// As [`first_stopped`](Marks::first_stopped), looking closely at the keys of one chunk.
+    #[inline(never)]
+    fn first_stopped_from(&mut self, footprint: &Footprint, from: usize) -> Option<usize> {
+        // Without a common bit no key is there: only the places are looked for.
+        let may_conflict = footprint.factor_mask() & self.factor_mask != 0;
+        let keys = &footprint.keys()[from..];
+        for (at, &key) in keys.iter().take(AHEAD).enumerate() {
+            let mark = self.places[from + at].mark();
+            let (place, stamp) = self.find(mark, key);
+            if may_conflict && self.generation.stops(stamp, mark.stamp() & 1) {
+                return Some(from + at);
+            }
+            self.places[from + at] = Place::new(mark, place);
+        }
+        None
+    }
+
+    /// Marks the keys of a footprint at their places.
     #[inline]
-    fn mark(&mut self, mut at: u32, hash: u64, class: Class, key: ResourceKey, stamp: u8) {
-        if at != CROWD && self.generation.is_now(self.slots[at as usize].stamp()) {
-            // It was used before, or a key of the same footprint took the place meanwhile.
-            at = self.find(hash, class, key).0;
+    fn mark_all(&mut self, footprint: &Footprint) {
+        self.factor_mask |= footprint.factor_mask();
+        let now = self.generation.stamp(0);
+        for (&key, at) in footprint.keys().iter().zip(0..) {
+            let place = self.places[at];
+            match self.slots.get_mut(place.at() as usize) {
+                Some(slot) if slot.mark().stamp() < now => {
+                    *slot = Slot::new(place.mark(), self.keys.len());
+                    self.keys.push(key);
+                }
+                _ => self.mark_again(place.mark(), key),
+            }
         }
-        if at == CROWD {
-            let known = self.crowd.entry((class, key)).or_default();
-            *known = stamp.max(*known);
-            return;
-        }
-        let slot = &mut self.slots[at as usize];
-        if self.generation.is_now(slot.stamp()) {
-            *slot = Slot::new(stamp.max(slot.stamp()), hash, slot.key());
-        } else {
-            *slot = Slot::new(stamp, hash, self.keys.len());
-            self.keys.push((key, class));
+    }
+
+    /// Marks a key that was used before, stands in the crowd, or lost its place to a key of the same footprint.
+    #[inline(never)]
+    fn mark_again(&mut self, mark: Mark, key: ResourceKey) {
+        let (at, known) = self.find(mark, key);
+        let mark = mark.max(Mark(mark.0 & (WRITTEN - 1) | u32::from(known) << STAMP_SHIFT));
+        match self.slots.get_mut(at as usize) {
+            None => drop(self.crowd.insert((mark.class(), key), mark.stamp())),
+            Some(slot) if known != 0 => *slot = Slot::new(mark, slot.number()),
+            Some(slot) => {
+                *slot = Slot::new(mark, self.keys.len());
+                self.keys.push(key);
+            }
         }
     }
 
     /// Where a key stands or belongs, and its stamp.
     #[inline]
-    fn find(&self, hash: u64, class: Class, key: ResourceKey) -> (u32, u8) {
-        #[cfg(test)]
-        self.looks.set(self.looks.get() + 1);
-        let (home, mask) = ((hash >> self.shift) as usize, self.slots.len() - 1);
-        for step in 0..PROBE_MAX {
-            let at = (home + step) & mask;
-            let slot = self.slots[at];
-            if !self.generation.is_now(slot.stamp()) {
-                return (at as u32, 0);
+    fn find(&self, mark: Mark, key: ResourceKey) -> (u32, u8) {
+        let (home, now) = ((hash(mark.class(), key) >> self.shift) as usize, self.now());
+        for (at, slot) in (home as u32..).zip(&self.slots[home..home + PROBE_MAX]) {
+            if slot.mark() < now {
+                return (at, 0);
             }
-            if slot.may_be(hash) && self.keys[slot.key()] == (key, class) {
-                return (at as u32, slot.stamp());
+            if slot.mark().may_be(mark) && self.keys[slot.number()] == key {
+                return (at, slot.mark().stamp());
             }
         }
-        (CROWD, self.crowd.get(&(class, key)).copied().unwrap_or(0))
+        (CROWD, self.crowd.get(&(mark.class(), key)).copied().unwrap_or(0))
     }
 
-    /// Makes the table larger.
+    /// The least mark of this generation.
+    #[inline]
+    fn now(&self) -> Mark {
+        Mark(u32::from(self.generation.stamp(0)) << STAMP_SHIFT)
+    }
+
+    /// Makes room for so many keys more.
     #[cold]
-    fn grow(&mut self, more: usize) {
-        let wanted = ((self.keys.len() + more) * 8 / 5 + 1).next_power_of_two().max(self.slots.len() * 2);
-        let old = std::mem::replace(&mut self.slots, vec![Slot::VACANT; wanted]);
-        self.shift = 64 - wanted.ilog2();
-        let keys = std::mem::take(&mut self.keys);
-        let now = old.into_iter().filter(|slot| self.generation.is_now(slot.stamp()));
+    fn make_room(&mut self, more: usize) {
+        if self.places.len() < more {
+            self.places.resize(more, Place(0));
+        }
+        if self.keys.len() + more <= self.keys_max {
+            return;
+        }
+        let wanted = ((self.keys.len() + more) * 2).next_power_of_two();
+        let slots = std::mem::replace(&mut self.slots, vec![Slot::VACANT; wanted + PROBE_MAX]);
+        (self.shift, self.keys_max) = (64 - wanted.ilog2(), keys_max(wanted));
+        let keys = std::mem::replace(&mut self.keys, Vec::with_capacity(self.keys_max));
+        let now = self.now();
+        let marked = slots.into_iter().filter(|slot| slot.mark() >= now);
+        let marked = marked.map(|slot| (slot.mark().stamp(), slot.mark().class(), keys[slot.number()]));
         // A larger table has room for some of the crowd, and a vacant place must mean that a key is nowhere.
         let crowd = std::mem::take(&mut self.crowd).into_iter();
-        let marked: Vec<((ResourceKey, Class), u8)> = now
-            .map(|slot| (keys[slot.key()], slot.stamp()))
-            .chain(crowd.map(|((class, key), stamp)| ((key, class), stamp)))
-            .collect();
-        for ((key, class), stamp) in marked {
-            let hash = hash(class, key);
-            let at = self.find(hash, class, key).0;
-            self.mark(at, hash, class, key, stamp);
+        for (stamp, class, key) in marked.chain(crowd.map(|((class, key), stamp)| (stamp, class, key))) {
+            self.mark_again(Mark::new(stamp, class, hash(class, key)), key);
         }
     }
+}
+
+/// Notes where keys belong if they are not in the table, which is nearly always one of the first two places. Says whether
+/// that is not so clear for any of them. No jump depends on what the table holds, so looks overlap.
+#[inline]
+fn look(
+    slots: &[Slot],
+    shift: u32,
+    generation: Generation,
+    mut uses: u64,
+    keys: &[ResourceKey],
+    places: &mut [Place],
+) -> u32 {
+    let now = generation.stamp(0);
+    let mut unclear = 0;
+    for (&key, place) in keys.iter().zip(places) {
+        let used = ClassUse::first_of(uses);
+        uses >>= 4;
+        let hash = hash(used.class(), key);
+        let home = (hash >> shift) as usize;
+        let mark = Mark::new(generation.stamp(used.writes()), used.class(), hash);
+        let [first, second] = [slots[home].mark(), slots[home + 1].mark()];
+        let (taken, taken_too) = (u32::from(first.stamp() >= now), u32::from(second.stamp() >= now));
+        unclear |= taken & (u32::from(first.may_be(mark)) | taken_too);
+        *place = Place::new(mark, home as u32 + taken);
+    }
+    unclear
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Class, Set};
 
     fn footprint(keys: std::ops::Range<u64>) -> Footprint {
         keys.fold(Footprint::new(), |all, local| {
@@ -248,7 +358,7 @@ mod tests {
         // Counted, not timed: each key is looked for once, however many were admitted before.
         for admitted in [0, 10, 1_000] {
             let mut marks = Marks::default();
-            marks.grow(20_000);
+            marks.make_room(20_000);
             for at in 0..admitted {
                 marks.reserve(&footprint(at * 8..at * 8 + 8)).unwrap();
             }
@@ -267,7 +377,7 @@ mod tests {
         // Keys whose hashes agree in the bits that choose the place, found by trying.
         let mut marks = Marks::default();
         let colliding = (0..).map(|local| ResourceKey::new(9, local));
-        let colliding = colliding.filter(|&key| hash(Class::Node, key) >> 56 == 0);
+        let colliding = colliding.filter(|&key| hash(Class::Node as u8, key) >> 56 == 0);
         let keys: Vec<ResourceKey> = colliding.take(200).collect();
         for &key in &keys {
             marks.reserve(&Footprint::new().with(Set::NodeWrites, key)).unwrap();
@@ -289,6 +399,6 @@ mod tests {
             assert!(marks.reserve(&footprint(tick * 16..tick * 16 + 16)).is_err());
             marks.begin();
         }
-        assert_eq!(marks.slots.len(), SLOTS_MIN);
+        assert_eq!(marks.slots.len(), SLOTS_MIN + PROBE_MAX);
     }
 }

@@ -44,9 +44,9 @@ pub struct Scheduler {
 /// Ended transactions kept for their memory: as many as are usually open at once.
 const SPARE_MAX: usize = 4;
 
-/// Rewrites whose keys are looked for at the same time: enough to keep the memory busy, few enough to stay in the first
+/// Rewrites whose keys are fetched from memory at the same time: enough to keep it busy, few enough to stay in the first
 /// cache.
-const AHEAD: usize = 16;
+const TOGETHER: usize = 16;
 
 #[derive(Default)]
 struct Tx {
@@ -93,21 +93,18 @@ impl Scheduler {
         let kind = self.kind;
         let tx = self.tx(tx);
         let mut admitted = 0;
-        for start in (0..drained.len()).step_by(AHEAD) {
-            let places = start..drained.len().min(start + AHEAD);
-            if kind == SchedulerKind::Radix {
-                let footprint = |place| drained.get(place).map(|rewrite| &rewrite.footprint);
-                tx.marks.look_ahead(places.clone().filter_map(footprint));
+        for place in 0..drained.len() {
+            if place % TOGETHER == 0 {
+                let soon = (place..place + TOGETHER).map_while(|place| drained.get(place));
+                tx.marks.expect(soon.map(|rewrite| &rewrite.footprint));
             }
-            for place in places {
-                let Some(rewrite) = drained.get_mut(place) else { break };
-                let free = match kind {
-                    SchedulerKind::Radix => tx.marks.reserve_next(&rewrite.footprint).is_ok(),
-                    SchedulerKind::Pairwise => tx.reserve(kind, &rewrite.footprint).is_ok(),
-                };
-                rewrite.phase = if free { Phase::Reserved } else { Phase::Aborted };
-                admitted += usize::from(free);
-            }
+            let Some(rewrite) = drained.get_mut(place) else { break };
+            let free = match kind {
+                SchedulerKind::Radix => tx.marks.admits(&rewrite.footprint),
+                SchedulerKind::Pairwise => tx.reserve(kind, &rewrite.footprint).is_ok(),
+            };
+            rewrite.phase = if free { Phase::Reserved } else { Phase::Aborted };
+            admitted += usize::from(free);
         }
         admitted
     }

@@ -31,22 +31,19 @@ impl Generation {
     pub(crate) fn stamp(self, writes: u8) -> u8 {
         self.0 | writes
     }
-
-    /// Whether a stamp is of this generation.
-    #[inline]
-    pub(crate) fn is_now(self, stamp: u8) -> bool {
-        stamp >= self.0
-    }
 }
 
 /// A use of an interned key, packed: its number and whether it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyUse(u32);
 
-/// Numbers of interned keys end here: a bit is for writing.
-pub const INTERNED_MAX: usize = 1 << 31;
+/// Numbers of interned keys end here: a bit is for writing, and the last number stands for no key.
+pub const INTERNED_MAX: usize = (1 << 31) - 1;
 
 impl KeyUse {
+    /// The use of no key: there is never room for it.
+    pub(crate) const NONE: KeyUse = KeyUse::read(INTERNED_MAX as u32);
+
     /// A key that is read.
     pub const fn read(key: u32) -> KeyUse {
         KeyUse(key << 1)
@@ -89,11 +86,12 @@ impl Default for Stamps {
 impl Stamps {
     /// For keys below `keys`; more can be [made room](Stamps::make_room) for.
     pub fn new(keys: usize) -> Stamps {
-        Stamps { stamps: vec![NEVER; keys], generation: Generation::FIRST }
+        Stamps { stamps: vec![NEVER; keys.min(INTERNED_MAX)], generation: Generation::FIRST }
     }
 
     /// Makes room for keys below `keys`.
     pub fn make_room(&mut self, keys: usize) {
+        let keys = keys.min(INTERNED_MAX);
         if self.stamps.len() < keys {
             self.stamps.resize(keys, NEVER);
         }
@@ -111,26 +109,43 @@ impl Stamps {
     /// that there is no room for are refused.
     #[inline]
     pub fn reserve(&mut self, uses: &[KeyUse]) -> bool {
-        let generation = self.generation;
-        if let [only] = uses {
-            // Without a jump, which would be guessed wrong whenever conflicts are neither rare nor the rule.
-            let Some(stamp) = self.stamps.get_mut(only.key() as usize) else { return false };
-            let free = !generation.stops(*stamp, only.writes());
-            *stamp = if free { (*stamp).max(generation.stamp(only.writes())) } else { *stamp };
-            return free;
-        }
-        for at in uses {
-            match self.stamps.get(at.key() as usize) {
-                Some(&stamp) if !generation.stops(stamp, at.writes()) => {}
-                _ => return false,
-            }
+        if !uses.iter().all(|&at| self.is_free(at)) {
+            return false;
         }
         for at in uses {
             if let Some(stamp) = self.stamps.get_mut(at.key() as usize) {
-                *stamp = (*stamp).max(generation.stamp(at.writes()));
+                // Here a key may stand twice, read and written.
+                *stamp = (*stamp).max(self.generation.stamp(at.writes()));
             }
         }
         true
+    }
+
+    /// As [`reserve`](Stamps::reserve), of a footprint in which every key stands once.
+    #[inline]
+    pub(crate) fn reserve_settled(&mut self, uses: &[KeyUse]) -> bool {
+        if !uses.iter().all(|&at| self.is_free(at)) {
+            return false;
+        }
+        for at in uses {
+            if let Some(stamp) = self.stamps.get_mut(at.key() as usize) {
+                *stamp = self.generation.stamp(at.writes());
+            }
+        }
+        true
+    }
+
+    /// Whether nothing that was admitted stops this use.
+    #[inline]
+    fn is_free(&self, at: KeyUse) -> bool {
+        self.stamps.get(at.key() as usize).is_some_and(|&stamp| !self.generation.stops(stamp, at.writes()))
+    }
+
+    /// Whether something that was admitted stops this use. A key that there is no room for is stopped by nothing.
+    #[inline]
+    pub(crate) fn stops(&self, at: KeyUse) -> bool {
+        let stamp = self.stamps.get(at.key() as usize).copied().unwrap_or(NEVER);
+        self.generation.stops(stamp, at.writes())
     }
 }
 
@@ -147,9 +162,7 @@ mod tests {
                     assert_eq!(generation.stops(generation.stamp(wrote), writes), mode.excludes(by));
                     let before = Generation(generation.0 - 2);
                     assert!(!generation.stops(before.stamp(wrote), writes));
-                    assert!(
-                        !generation.is_now(before.stamp(wrote)) && generation.is_now(generation.stamp(wrote))
-                    );
+                    assert!(before.stamp(wrote) < generation.stamp(0));
                 }
                 assert!(!generation.stops(NEVER, writes));
             }

@@ -1,6 +1,6 @@
 //! Candidates to measure with: so many, of so many keys, of which so many per cent are refused.
 
-use cadran_footprint::{Footprint, Interned, KeyUse, Mode, ResourceKey, Set};
+use cadran_footprint::{Class, Footprint, Interned, Mode, ResourceKey, Set};
 
 use crate::measure::Chance;
 
@@ -44,17 +44,18 @@ impl Candidates {
                 footprint
             })
             .collect();
-        let mut in_order = Interned::default();
-        footprints.iter().for_each(|footprint| assert!(in_order.add(footprint).is_ok()));
-        let renumbered = chance.shuffled(in_order.keys_len() as u32);
-        let mut interned = Interned::default();
-        for uses in in_order.iter() {
-            let renumber = |at: &KeyUse| {
-                let key = renumbered[at.key() as usize];
-                if at.is_write() { KeyUse::write(key) } else { KeyUse::read(key) }
-            };
-            interned.add_uses(&uses.iter().map(renumber).collect::<Vec<_>>()).unwrap();
+        let mut keys: Vec<(Class, ResourceKey)> = Vec::new();
+        for footprint in &footprints {
+            footprint
+                .sets()
+                .for_each(|(set, of_set)| keys.extend(of_set.iter().map(|&key| (set.class(), key))));
         }
+        let mut interned = Interned::default();
+        for at in chance.shuffled(keys.len() as u32) {
+            let (class, key) = keys[at as usize];
+            interned.key(class, key).unwrap();
+        }
+        footprints.iter().for_each(|footprint| assert!(interned.add(footprint).is_ok()));
         Candidates { footprints, interned }
     }
 }

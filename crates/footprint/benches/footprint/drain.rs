@@ -65,16 +65,13 @@ fn row<T: InOrder + Clone>(effort: Effort, table: &mut Table, label: &str, items
     assert!(keys.eq(map.into_keys()), "{label}");
     // The memory of the last time is used again; giving it back is not part of draining.
     let mut last = Some(drained);
-    let time = effort.best(
-        || items.to_vec(),
-        |items| {
-            if let Some(drained) = last.take() {
-                pending.recycle(drained);
-            }
-            last = Some(ours(&mut pending, items));
-        },
-    );
-    let rival = effort.best(|| items.to_vec(), self::map);
+    let drain = |items| {
+        if let Some(drained) = last.take() {
+            pending.recycle(drained);
+        }
+        last = Some(ours(&mut pending, items));
+    };
+    let (time, rival) = effort.both((|| items.to_vec(), drain), (|| items.to_vec(), self::map));
     let count = items.len();
     let (time, rival) = (thousand(time, count), ("ordered map", thousand(rival, count)));
     match goal {

@@ -77,40 +77,40 @@ pub(crate) fn hold(effort: Effort, quick: bool, table: &mut Table) {
             let runs = Runs::new(count, conflicts);
             let mut graph = PrioGraph::new(|id: &u64, _: &_| Top(std::cmp::Reverse(*id)));
             let mut popped = VecDeque::new();
-            let rival = effort.best(
-                || (),
-                |()| {
-                    graph.clear();
-                    for (wanted, id) in runs.keys.iter().zip(0u64..) {
-                        let kind = |writes| if writes { AccessKind::Write } else { AccessKind::Read };
-                        graph.insert_transaction(id, wanted.iter().map(|&(key, writes)| (key, kind(writes))));
+            let mut rival = |()| {
+                graph.clear();
+                for (wanted, id) in runs.keys.iter().zip(0u64..) {
+                    let kind = |writes| if writes { AccessKind::Write } else { AccessKind::Read };
+                    graph.insert_transaction(id, wanted.iter().map(|&(key, writes)| (key, kind(writes))));
+                }
+                let mut ended = 0;
+                while !graph.is_empty() {
+                    while let Some(id) = graph.pop() {
+                        popped.push_back(id);
                     }
-                    let mut ended = 0;
-                    while !graph.is_empty() {
-                        while let Some(id) = graph.pop() {
-                            popped.push_back(id);
-                        }
-                        while let Some(id) = popped.pop_front() {
-                            graph.unblock(&id);
-                            ended += 1;
-                        }
+                    while let Some(id) = popped.pop_front() {
+                        graph.unblock(&id);
+                        ended += 1;
                     }
-                    assert_eq!(ended, count);
-                },
-            );
+                }
+                assert_eq!(ended, count);
+            };
             for ordered in [false, true] {
+                let mode = if ordered { "ordered" } else { "eager" };
+                let label = format!("{count} runs, {conflicts} % conflicts, {mode}, a thousand");
+                if !table.wants(&label) {
+                    continue;
+                }
                 let mut held = Reservations::new(Limits::default());
                 let requests = runs.requests(&mut held, ordered);
                 let mut running = Vec::with_capacity(count);
-                let ours =
-                    effort.best(|| (), |()| assert_eq!(play(&mut held, &requests, &mut running), count));
+                let hold = |()| assert_eq!(play(&mut held, &requests, &mut running), count);
+                let (ours, rival) = effort.both((|| (), hold), (|| (), &mut rival));
                 let goal = match (ordered, count) {
                     (false, _) => 1.5,
                     (true, 10_000) => 2.5,
                     (true, _) => 4.0,
                 };
-                let mode = if ordered { "ordered" } else { "eager" };
-                let label = format!("{count} runs, {conflicts} % conflicts, {mode}, a thousand");
                 table.faster(&label, thousand(ours, count), ("prio-graph", thousand(rival, count)), goal);
             }
         }

@@ -60,6 +60,9 @@ pub(crate) struct Effort {
     pub(crate) times_min: u32,
 }
 
+/// Calls of one side before it is the other's turn. The first of them finds the caches as the other left them.
+const TURN: u32 = 5;
+
 impl Effort {
     /// The shortest processor time one call takes, so that a busy machine disturbs little. Preparation is not counted;
     /// neither is dropping the result.
@@ -67,15 +70,41 @@ impl Effort {
     pub(crate) fn best<P, T>(self, mut prepare: impl FnMut() -> P, mut body: impl FnMut(P) -> T) -> Duration {
         let (began, mut best, mut times) = (Instant::now(), Duration::MAX, 0);
         while times < self.times_min || began.elapsed() < self.budget {
-            let prepared = prepare();
-            let start = processor_time();
-            let value = black_box(body(black_box(prepared)));
-            best = best.min(processor_time() - start);
-            drop(value);
+            best = best.min(once(&mut prepare, &mut body));
             times += 1;
         }
         best
     }
+
+    /// The shortest processor times of two sides, called in turns, so that both meet the same weather.
+    #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+    pub(crate) fn both<P, T, Q, U>(
+        self,
+        (mut prepare, mut ours): (impl FnMut() -> P, impl FnMut(P) -> T),
+        (mut prepare_rival, mut rival): (impl FnMut() -> Q, impl FnMut(Q) -> U),
+    ) -> (Duration, Duration) {
+        let (began, mut best, mut times) = (Instant::now(), (Duration::MAX, Duration::MAX), 0);
+        while times < self.times_min || began.elapsed() < 2 * self.budget {
+            for _ in 0..TURN {
+                best.0 = best.0.min(once(&mut prepare, &mut ours));
+            }
+            for _ in 0..TURN {
+                best.1 = best.1.min(once(&mut prepare_rival, &mut rival));
+            }
+            times += TURN;
+        }
+        best
+    }
+}
+
+/// The processor time of one call.
+fn once<P, T>(prepare: &mut impl FnMut() -> P, body: &mut impl FnMut(P) -> T) -> Duration {
+    let prepared = prepare();
+    let start = processor_time();
+    let value = black_box(body(black_box(prepared)));
+    let time = processor_time() - start;
+    drop(value);
+    time
 }
 
 /// The time for a thousand of many: times are whole nanoseconds.

@@ -9,22 +9,16 @@ use crate::measure::{Effort, thousand};
 use crate::plain::PlainSets;
 use crate::table::Table;
 
-/// The plain scheme, with the phase noted as a scheduler notes it.
-fn plain(effort: Effort, rewrites: &mut [PendingRewrite]) -> (Duration, usize) {
-    let (mut sets, mut admitted) = (PlainSets::default(), 0);
-    let time = effort.best(
-        || (),
-        |()| {
-            sets.begin();
-            admitted = 0;
-            for rewrite in rewrites.iter_mut() {
-                let free = sets.reserve(&rewrite.footprint);
-                rewrite.phase = if free { Phase::Reserved } else { Phase::Aborted };
-                admitted += usize::from(free);
-            }
-        },
-    );
-    (time, admitted)
+/// The plain scheme over all rewrites, with the phase noted as a scheduler notes it. Says how many were admitted.
+fn plain(sets: &mut PlainSets, rewrites: &mut [PendingRewrite]) -> usize {
+    sets.begin();
+    let mut admitted = 0;
+    for rewrite in rewrites.iter_mut() {
+        let free = sets.reserve(&rewrite.footprint);
+        rewrite.phase = if free { Phase::Reserved } else { Phase::Aborted };
+        admitted += usize::from(free);
+    }
+    admitted
 }
 
 /// Rewrites whose hashes sort as they stand.
@@ -46,21 +40,23 @@ pub(crate) fn interned(effort: Effort, quick: bool, table: &mut Table) {
     for &count in sizes(quick) {
         for keys in [1, 4, 16] {
             for conflicts in [0, 10, 50, 90] {
+                let label = format!("{count} of {keys} keys, {conflicts} % conflicts, a thousand");
+                if !table.wants(&label) {
+                    continue;
+                }
                 let candidates = Candidates::new(count, keys, conflicts);
-                let (plain, expected) = plain(effort, &mut rewrites(&candidates.footprints));
+                let (mut sets, mut rewrites) = (PlainSets::default(), rewrites(&candidates.footprints));
                 let mut stamps = Stamps::new(count * keys);
-                let mut admitted = Vec::with_capacity(count);
-                let ours = effort.best(
-                    || (),
-                    |()| {
-                        stamps.begin();
-                        admitted.clear();
-                        candidates.interned.reserve_all(&mut stamps, &mut admitted);
-                    },
-                );
+                let (mut admitted, mut expected) = (Vec::with_capacity(count), 0);
+                let reserve = |()| {
+                    stamps.begin();
+                    admitted.clear();
+                    candidates.interned.reserve_all(&mut stamps, &mut admitted);
+                };
+                let plainly = |()| expected = plain(&mut sets, &mut rewrites);
+                let (ours, plain) = effort.both((|| (), reserve), (|| (), plainly));
                 assert_eq!(admitted.iter().filter(|admitted| **admitted).count(), expected);
                 let goal = if keys >= 4 && conflicts <= 50 { 15.0 } else { 8.0 };
-                let label = format!("{count} of {keys} keys, {conflicts} % conflicts, a thousand");
                 table.faster(&label, thousand(ours, count), ("plain sets", thousand(plain, count)), goal);
             }
         }
@@ -104,24 +100,25 @@ pub(crate) fn hashed(effort: Effort, quick: bool, table: &mut Table) {
     for &count in sizes(quick) {
         for keys in [1, 4, 16] {
             for conflicts in [0, 10, 50, 90] {
-                let candidates = Candidates::new(count, keys, conflicts);
-                let mut rewrites = rewrites(&candidates.footprints);
-                let (plain, expected) = plain(effort, &mut rewrites);
-                let mut scheduler = Scheduler::new(SchedulerKind::Radix);
-                rewrites.into_iter().for_each(|rewrite| scheduler.enqueue(tx, rewrite).unwrap());
-                let mut drained = scheduler.drain_for_tx(tx);
-                let mut admitted = 0;
-                let ours = effort.best(
-                    || (),
-                    |()| {
-                        scheduler.finalize_tx(tx);
-                        admitted = scheduler.reserve_all(tx, &mut drained);
-                    },
-                );
-                assert_eq!(admitted, expected);
                 let label = format!("{count} of {keys} keys, {conflicts} % conflicts, a thousand");
+                if !table.wants(&label) {
+                    continue;
+                }
+                let candidates = Candidates::new(count, keys, conflicts);
+                let (mut sets, mut rewrites) = (PlainSets::default(), rewrites(&candidates.footprints));
+                let mut scheduler = Scheduler::new(SchedulerKind::Radix);
+                rewrites.iter().for_each(|rewrite| scheduler.enqueue(tx, rewrite.clone()).unwrap());
+                let mut drained = scheduler.drain_for_tx(tx);
+                let (mut admitted, mut expected) = (0, 0);
+                let reserve = |()| {
+                    scheduler.finalize_tx(tx);
+                    admitted = scheduler.reserve_all(tx, &mut drained);
+                };
+                let plainly = |()| expected = plain(&mut sets, &mut rewrites);
+                let (ours, plain) = effort.both((|| (), reserve), (|| (), plainly));
+                assert_eq!(admitted, expected);
                 table.faster(&label, thousand(ours, count), ("plain sets", thousand(plain, count)), 4.0);
-                if count == 10_000 && conflicts == 10 {
+                if count == 10_000 && keys == 4 && conflicts == 10 {
                     let mut scheduler = Scheduler::new(SchedulerKind::Pairwise);
                     let few = Effort { budget: Duration::ZERO, times_min: 1 };
                     let pairwise = few.best(|| (), |()| scheduler.reserve_all(tx, &mut drained));

@@ -5,13 +5,20 @@ use std::time::Duration;
 /// Prints rows as they come and counts the goals.
 #[derive(Default)]
 pub(crate) struct Table {
-    met: usize,
-    missed: Vec<String>,
+    /// What rows must contain to be measured.
+    pub(crate) only: Option<String>,
+    pub(crate) met: usize,
+    pub(crate) missed: Vec<String>,
 }
 
 impl Table {
     pub(crate) fn title(&self, name: &str) {
         println!("\n## {name}");
+    }
+
+    /// Whether a row is asked for.
+    pub(crate) fn wants(&self, what: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| what.contains(only.as_str()))
     }
 
     /// A time without a goal.

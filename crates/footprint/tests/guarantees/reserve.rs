@@ -173,6 +173,47 @@ fn radix_and_pairwise_and_interned_agree() {
     }
 }
 
+/// As above, with footprints of many keys and more of them than are looked at together.
+#[test]
+fn long_footprints_and_long_lists_agree_as_well() {
+    for seed in 0..sequences(200) {
+        let mut chance = Chance::new(seed);
+        let known = chance.pick(&[100, 1_000, 10_000]);
+        let rewrite = |at: u64| {
+            let keys = chance.pick(&[0, 1, 3, 4, 5, 15, 16, 17, 40]);
+            let footprint = (0..keys).fold(Footprint::new(), |all, _| {
+                all.with(chance.pick(&Set::ALL), ResourceKey::new(chance.below(2), chance.below(known)))
+            });
+            let mut scope_hash = [0; 32];
+            scope_hash[..8].copy_from_slice(&at.to_be_bytes());
+            PendingRewrite { scope_hash, footprint, ..PendingRewrite::default() }
+        };
+        let rewrites: Vec<PendingRewrite> = (0..150).map(rewrite).collect();
+        let [radix, pairwise] = KINDS.map(|kind| {
+            let mut scheduler = Scheduler::new(kind);
+            rewrites.iter().for_each(|rewrite| scheduler.enqueue(TX, rewrite.clone()).unwrap());
+            let mut drained = scheduler.drain_for_tx(TX);
+            scheduler.reserve_all(TX, &mut drained);
+            drained.iter().map(|rewrite| rewrite.phase == Phase::Reserved).collect::<Vec<bool>>()
+        });
+        assert_eq!(radix, pairwise, "seed {seed}");
+        let mut interned = Interned::default();
+        rewrites.iter().for_each(|rewrite| assert!(interned.add(&rewrite.footprint).is_ok()));
+        let (mut stamps, mut admitted) = (Stamps::default(), Vec::new());
+        interned.reserve_all(&mut stamps, &mut admitted);
+        assert_eq!(admitted, pairwise, "seed {seed}");
+        // Why one was refused is told by the single question.
+        let mut scheduler = Scheduler::new(SchedulerKind::Radix);
+        for (rewrite, free) in rewrites.iter().zip(pairwise) {
+            let answer = scheduler.reserve(TX, &mut rewrite.clone());
+            assert_eq!(answer.is_ok(), free, "seed {seed}");
+            if let Err(conflict) = answer {
+                assert!(rewrite.footprint.set(conflict.set).contains(&conflict.key), "seed {seed}");
+            }
+        }
+    }
+}
+
 /// The rule of the specification, key by key.
 fn excluded(one: &Footprint, other: &Footprint) -> bool {
     one.sets().any(|(a, keys)| {
