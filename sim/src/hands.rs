@@ -68,6 +68,7 @@ impl Hands {
                     self.ends.insert((now.mono + takes, key));
                 }
             }
+            Order::Gone { .. } => {}
             Order::Close { run } => {
                 let all = (*run, StepNo(0), 0)..=(*run, StepNo(u16::MAX), u32::MAX);
                 let keys: Vec<Key> = self.journal.range(all).map(|(&key, _)| key).collect();

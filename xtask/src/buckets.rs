@@ -1,5 +1,5 @@
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 
 use crate::database::{STOP, make_dir};
 use crate::guard::Guard;
@@ -20,11 +20,6 @@ impl Buckets {
     pub(crate) fn start() -> Result<Buckets, String> {
         let dir = std::env::temp_dir().join(format!("cadran-test-s3-{}", std::process::id()));
         Buckets::start_with(Path::new(SCRIPT), dir)
-    }
-
-    /// Installs what is missing beside something that takes longer. What goes wrong is said when the servers start.
-    pub(crate) fn install() -> Option<Child> {
-        Command::new(SCRIPT).arg("install").spawn().ok()
     }
 
     fn start_with(script: &Path, dir: PathBuf) -> Result<Buckets, String> {

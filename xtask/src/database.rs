@@ -6,43 +6,65 @@ use std::process::Command;
 use crate::guard::Guard;
 use crate::program;
 
-/// A PostgreSQL server for the tests, in a directory of its own, on loopback. A [`Guard`] stops it, so it never
-/// outlives the tests.
+/// A database server for the tests, in a directory of its own, on loopback. A [`Guard`] stops it, so it never outlives
+/// the tests.
 pub(crate) struct Database {
     url: String,
     guard: Guard,
 }
 
-/// `start DIR` prints a URL, `stop DIR` stops what was started there. It installs Debian's package when it is missing.
-const SCRIPT: &str = "scripts/postgres.sh";
+/// Which server.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    name: &'static str,
+    /// `start DIR` prints a URL, `stop DIR` stops what was started there. It installs Debian's package when it is missing.
+    script: &'static str,
+    /// What its URL begins with.
+    scheme: &'static str,
+    /// What to do without one.
+    help: &'static str,
+}
+
+pub(crate) const POSTGRES: Kind = Kind {
+    name: "PostgreSQL",
+    script: "scripts/postgres.sh",
+    scheme: "postgres",
+    help: "Set CADRAN_TEST_POSTGRES to use a server of yours, or go without: --quick",
+};
+
+pub(crate) const MARIADB: Kind = Kind {
+    name: "MariaDB",
+    script: "scripts/mariadb.sh",
+    scheme: "mysql",
+    help: "Set CADRAN_TEST_MYSQL to use a server of yours, or go without: CADRAN_SKIP_MYSQL=1",
+};
 
 /// A server that never came up has nothing to stop; its directory goes too.
 pub(crate) const STOP: &str = "\"$1\" stop \"$2\" >&2; stopped=$?\nrm -rf -- \"$2\"\nexit $stopped";
 
 impl Database {
-    pub(crate) fn start() -> Result<Database, String> {
-        let dir = std::env::temp_dir().join(format!("cadran-test-postgres-{}", std::process::id()));
-        Database::start_with(Path::new(SCRIPT), dir)
+    pub(crate) fn start(kind: Kind) -> Result<Database, String> {
+        let dir = std::env::temp_dir().join(format!("cadran-test-{}-{}", kind.scheme, std::process::id()));
+        Database::start_with(kind, Path::new(kind.script), dir)
     }
 
-    fn start_with(script: &Path, dir: PathBuf) -> Result<Database, String> {
+    fn start_with(kind: Kind, script: &Path, dir: PathBuf) -> Result<Database, String> {
         make_dir(&dir)?;
         // Before the server starts: an interrupt may come while it does.
         let guard = Guard::post(STOP, &[script.as_os_str(), dir.as_os_str()])?;
         let started = program::read(Command::new(script).arg("start").arg(&dir));
         let url = started.and_then(|text| {
-            last_url(&text).ok_or_else(|| format!("{} printed no URL: {text:?}", script.display()))
+            last_url(&text, kind.scheme)
+                .ok_or_else(|| format!("{} printed no URL: {text:?}", script.display()))
         });
         match url {
             Ok(url) => {
-                println!("PostgreSQL: started at {url}");
+                println!("{}: started at {url}", kind.name);
                 Ok(Database { url, guard })
             }
             Err(why) => {
                 let _ = guard.call();
-                Err(format!(
-                    "{why}. Set CADRAN_TEST_POSTGRES to use a server of yours, or go without: --quick"
-                ))
+                Err(format!("{why}. {}", kind.help))
             }
         }
     }
@@ -52,7 +74,7 @@ impl Database {
     }
 
     pub(crate) fn stop(self) -> Result<(), String> {
-        self.guard.call().map_err(|why| format!("{SCRIPT} stop: {why}"))
+        self.guard.call().map_err(|why| format!("the database at {} does not stop: {why}", self.url))
     }
 }
 
@@ -62,8 +84,8 @@ pub(crate) fn make_dir(dir: &Path) -> Result<(), String> {
     made.map_err(|error| format!("cannot make {}: {error}", dir.display()))
 }
 
-fn last_url(text: &str) -> Option<String> {
-    text.lines().map(str::trim).rfind(|line| line.starts_with("postgres")).map(Into::into)
+fn last_url(text: &str, scheme: &str) -> Option<String> {
+    text.lines().map(str::trim).rfind(|line| line.starts_with(scheme)).map(Into::into)
 }
 
 #[cfg(test)]
@@ -72,7 +94,8 @@ mod tests {
 
     #[test]
     fn the_url_is_the_last_line_that_looks_like_one() {
-        let check = |text, expected: Option<&str>| assert_eq!(last_url(text).as_deref(), expected);
+        let check =
+            |text, expected: Option<&str>| assert_eq!(last_url(text, "postgres").as_deref(), expected);
         check("postgres://u@127.0.0.1:1/db\n", Some("postgres://u@127.0.0.1:1/db"));
         check("starting\npostgresql://h/db\n\n", Some("postgresql://h/db"));
         check("", None);
@@ -94,7 +117,7 @@ mod tests {
             shell.args(["-c", write, "sh"]).arg(&script).arg(text);
             assert!(shell.status().unwrap().success());
             let _ = fs::remove_file(base.join("log"));
-            let url = Database::start_with(&script, base.join("data")).map(|database| {
+            let url = Database::start_with(POSTGRES, &script, base.join("data")).map(|database| {
                 let url = database.url().to_string();
                 database.stop().unwrap();
                 url

@@ -1,5 +1,5 @@
 use crate::Trouble;
-use crate::database::Database;
+use crate::database::{self, Database};
 use crate::program::{self, program};
 
 /// A long look: an hour or so on two cores.
@@ -16,7 +16,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
     let build = "cargo test --locked --package cadran --test kills --no-run --quiet";
     program::run(&mut program(build)).map_err(Trouble::Failed)?;
     let wanted = options.store != "sqlite" && std::env::var_os("CADRAN_TEST_POSTGRES").is_none();
-    let database = wanted.then(Database::start).transpose().map_err(Trouble::Failed)?;
+    let database =
+        wanted.then(|| Database::start(database::POSTGRES)).transpose().map_err(Trouble::Failed)?;
     if let Some(database) = &database {
         command.env("CADRAN_TEST_POSTGRES", database.url());
     }

@@ -1,7 +1,7 @@
 use std::process::Command;
 
 use crate::buckets::Buckets;
-use crate::database::Database;
+use crate::database::{self, Database};
 use crate::program::{self, Watch, is_there, program};
 use crate::{Trouble, check, readme};
 
@@ -14,6 +14,10 @@ const POSTGRES: &str = "CADRAN_TEST_POSTGRES";
 
 /// Tests that need PostgreSQL pass over themselves when this is set; without either variable they fail.
 const SKIP_POSTGRES: &str = "CADRAN_SKIP_POSTGRES";
+
+/// The test of imports finds a MariaDB by the first, and passes over itself when the other is set.
+const MYSQL: &str = "CADRAN_TEST_MYSQL";
+const SKIP_MYSQL: &str = "CADRAN_SKIP_MYSQL";
 
 /// Tests that need an S3 server pass over themselves when this is set.
 const SKIP_S3: &str = "CADRAN_SKIP_S3";
@@ -161,8 +165,7 @@ fn tests(options: &Options) -> Result<Played, String> {
         test.args(&options.filters);
         test
     };
-    let goes_without_s3 = options.quick || std::env::var_os(SKIP_S3).is_some();
-    let mut installing = if goes_without_s3 { None } else { Buckets::install() };
+    let mut installing = install_servers(options);
     // Built before the database starts: nothing is left running through minutes of compiling.
     let built = program::run(&mut program("cargo test --locked --workspace --tests --no-run --quiet"));
     if let Some(installing) = &mut installing {
@@ -174,9 +177,49 @@ fn tests(options: &Options) -> Result<Played, String> {
     provide_clients(options, &mut command);
     let database = provide_database(options, &mut command)?;
     let buckets = provide_buckets(options, &mut command)?;
+    let imported = provide_mariadb(options, &mut command);
     let tested = program::run(&mut command);
-    let stopped = database.map_or(Ok(()), Database::stop).and(buckets.map_or(Ok(()), Buckets::stop));
+    let stopped = database
+        .map_or(Ok(()), Database::stop)
+        .and(imported.map_or(Ok(()), Database::stop))
+        .and(buckets.map_or(Ok(()), Buckets::stop));
     tested.and(stopped).map(|()| Played::Passed)
+}
+
+/// Installs servers that are missing while the tests are compiled, one after the other: two that install packages at
+/// once are in each other's way. What goes wrong is said when the servers start.
+fn install_servers(options: &Options) -> Option<std::process::Child> {
+    let wanted = |skip: &str, script: &'static str| {
+        (!options.quick && std::env::var_os(skip).is_none()).then(|| format!("{script} install"))
+    };
+    let scripts = [wanted(SKIP_S3, "scripts/seaweedfs.sh"), wanted(SKIP_MYSQL, "scripts/mariadb.sh")];
+    let line: Vec<String> = scripts.into_iter().flatten().collect();
+    if line.is_empty() {
+        return None;
+    }
+    Command::new("sh").args(["-c", &line.join("; ")]).spawn().ok()
+}
+
+/// Without it the test that needs it fails and says why, unless it is left out on purpose.
+fn provide_mariadb(options: &Options, command: &mut Command) -> Option<Database> {
+    if options.quick || std::env::var_os(SKIP_MYSQL).is_some() {
+        println!("the test of imports from MariaDB is passed over");
+        command.env(SKIP_MYSQL, "1");
+        return None;
+    }
+    if std::env::var_os(MYSQL).is_some() {
+        return None;
+    }
+    match Database::start(database::MARIADB) {
+        Ok(database) => {
+            command.env(MYSQL, database.url());
+            Some(database)
+        }
+        Err(why) => {
+            println!("{why}");
+            None
+        }
+    }
 }
 
 fn provide_database(options: &Options, command: &mut Command) -> Result<Option<Database>, String> {
@@ -189,7 +232,7 @@ fn provide_database(options: &Options, command: &mut Command) -> Result<Option<D
         println!("PostgreSQL: the one that {POSTGRES} names");
         return Ok(None);
     }
-    let database = Database::start()?;
+    let database = Database::start(database::POSTGRES)?;
     command.env(POSTGRES, database.url()).env_remove(SKIP_POSTGRES);
     Ok(Some(database))
 }

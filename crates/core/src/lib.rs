@@ -39,7 +39,7 @@ pub use executor::{
     Address, AddressError, Block, Dialect, Executor, GlueKind, GroupName, GroupNameError, Route, Target,
 };
 pub use footprint::{Access, Footprint, FootprintSpec, Key, KeyError, OnConflict, PoolShare};
-pub use id::{JobId, JobName, NameError, RunId, RunIdError, RunIds};
+pub use id::{JobId, JobName, LogNumbers, NameError, RunId, RunIdError, RunIds};
 pub use job::{
     Body, ContinueOn, Handler, Handlers, History, Job, Param, Precondition, Retry, ScheduleAction,
     ScheduleEntry, Step, StepNo, Work,

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::{Body, Executor, GroupName, JobId, JobName, Millis, RunId, SeatRecord, StepNo, Trigger};
+use crate::{Address, Body, Executor, GroupName, JobId, JobName, Millis, RunId, SeatRecord, StepNo, Trigger};
 
 /// Sent to an executor.
 #[derive(Clone, Debug)]
@@ -20,6 +20,11 @@ pub enum Order {
     Close {
         /// Which run.
         run: RunId,
+    },
+    /// The executor at this address is not believed to be there any more: what it has may be lost.
+    Gone {
+        /// Where it was.
+        address: Address,
     },
 }
 

@@ -213,11 +213,15 @@ pub struct SeatRecord {
     pub address: Address,
     /// The number of its log there.
     pub log: u64,
+    /// Which attempt of the step it belongs to: a retry repeats the shares that failed and leaves the others.
+    pub attempt: u32,
     /// When the order was made: executors file logs by it.
     pub at: Millis,
+    /// When it was over.
+    pub ended_at: Option<Millis>,
     /// Where it stands.
     pub status: SeatStatus,
-    /// What the executor said.
+    /// What the executor said: its result, or why it failed.
     pub message: Option<Box<str>>,
 }
 
@@ -230,8 +234,26 @@ pub enum SeatStatus {
     Running,
     /// Done.
     Succeeded,
-    /// Refused, failed, stopped or lost.
+    /// Refused, or failed.
     Failed,
+    /// Stopped with the run.
+    Stopped,
+    /// Its executor vanished with it.
+    Lost,
 }
 
-words!(SeatStatus { Sent = "sent", Running = "running", Succeeded = "succeeded", Failed = "failed" });
+impl SeatStatus {
+    /// Whether it is over.
+    pub const fn is_ended(self) -> bool {
+        !matches!(self, SeatStatus::Sent | SeatStatus::Running)
+    }
+}
+
+words!(SeatStatus {
+    Sent = "sent",
+    Running = "running",
+    Succeeded = "succeeded",
+    Failed = "failed",
+    Stopped = "stopped",
+    Lost = "lost",
+});

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use cadran_core::planted::{self, Bug};
 use cadran_core::{
-    JobId, Millis, Now, Order, Promise, Refusal, Reply, RunContext, RunId, RunIds, RunStatus, Skip,
-    SkipReason, StepNo, Trigger,
+    JobId, LogNumbers, Millis, Now, Order, Promise, Refusal, Reply, RunContext, RunId, RunIds, RunStatus,
+    Skip, SkipReason, StepNo, Trigger,
 };
-use cadran_place::{Limits, Place, Roster, Router};
+use cadran_place::{Limits, Place, Roster, Router, SILENT_MS_MAX};
 use cadran_plan::{Build, Plan, PlannedRun, Planner, Ring};
 use rustc_hash::FxHashMap;
 
@@ -29,11 +29,18 @@ pub struct Options {
     pub server: u16,
     /// How much of the future the index covers.
     pub lookahead_ms: Millis,
+    /// How long an executor that says nothing is believed to be there.
+    pub silent_ms_max: Millis,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { limits: Limits::default(), server: 0, lookahead_ms: 3_600_000 }
+        Options {
+            limits: Limits::default(),
+            server: 0,
+            lookahead_ms: 3_600_000,
+            silent_ms_max: SILENT_MS_MAX,
+        }
     }
 }
 
@@ -84,6 +91,7 @@ pub struct Engine {
     pub(crate) runs: FxHashMap<RunId, LiveRun>,
     pub(crate) timers: BTreeSet<(Millis, Timer)>,
     pub(crate) ids: RunIds,
+    pub(crate) logs: LogNumbers,
     /// Removed jobs.
     pub(crate) removed: BTreeMap<JobId, Removed>,
     /// Until when each removed job may come back as it was.
@@ -100,6 +108,8 @@ pub struct Engine {
     pub(crate) successes: FxHashMap<JobId, Millis>,
     /// Runs that were admitted and are to be started.
     pub(crate) to_start: VecDeque<RunId>,
+    /// Runs with shares that changed since the last batch.
+    pub(crate) shared_out: BTreeSet<RunId>,
     pub(crate) next_tick: Millis,
     pub(crate) stopping: bool,
     pub(crate) out: Effects,
@@ -120,6 +130,7 @@ impl Engine {
             roster: Roster::default(),
             router: Router::default(),
             ids: RunIds::new(options.server, None),
+            logs: LogNumbers::new(options.server, 0),
             options,
             catalog: Catalog::default(),
             planner: Planner::default(),
@@ -134,6 +145,7 @@ impl Engine {
             depths: BTreeMap::new(),
             successes: FxHashMap::default(),
             to_start: VecDeque::new(),
+            shared_out: BTreeSet::new(),
             next_tick: Millis::MIN,
             stopping: false,
             out: Effects::default(),
@@ -168,6 +180,7 @@ impl Engine {
 
     /// Everything to be done since the last call.
     pub fn take_effects(&mut self) -> Effects {
+        self.record_shares();
         let mut effects = std::mem::take(&mut self.out);
         let held = std::mem::take(&mut self.held);
         if effects.batch.is_empty() {
@@ -224,6 +237,11 @@ impl Engine {
     /// The executors that are there.
     pub fn roster(&self) -> &Roster {
         &self.roster
+    }
+
+    /// How long an executor that says nothing is believed to be there.
+    pub fn silent_ms_max(&self) -> Millis {
+        self.options.silent_ms_max
     }
 
     /// How many runs are promised, waiting or running.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Executor, Found, Now, Placement, RunId, RunUpdate, Seat, SeatRecord, SeatStatus, Seats, StepNo,
+    Executor, Found, Now, Order, Placement, RunId, RunUpdate, Seat, SeatRecord, SeatStatus, Seats, StepNo,
     StepRecord, Target,
 };
 use cadran_place::{Choice, mixed};
@@ -33,7 +33,13 @@ impl Engine {
     }
 
     pub(crate) fn let_go_of_silent(&mut self, now: Now) {
-        self.out.executors_changed |= !self.roster.expire(now.mono).is_empty();
+        let gone = self.roster.expire(now.mono, self.options.silent_ms_max);
+        self.out.executors_changed |= !gone.is_empty();
+        for (_, address) in gone {
+            if !self.roster.knows(&address) {
+                self.out.orders.push(Order::Gone { address });
+            }
+        }
     }
 
     /// Chooses executors for an attempt of a step. What was chosen is remembered with the run.
@@ -49,7 +55,7 @@ impl Engine {
         let target: &Target = context.body.step(step)?.target.as_deref()?;
         let list = self.roster.list(&target.group);
         let chance = mixed(run.raw(), u64::from(step.0) << 32 | u64::from(attempt));
-        let mut log = || self.ids.next(now.wall).log_number();
+        let mut log = || self.logs.next(now.wall);
         let seats = match self.router.choose(target.route, context.job, list, chance, now.wall) {
             Choice::Nobody => Seats::Nobody,
             Choice::One(at) => {
@@ -59,7 +65,7 @@ impl Engine {
             Choice::All => Seats::Chosen(shares(live.seats_of(step), list, log)),
         };
         if let Seats::Chosen(chosen) = &seats {
-            live.seat(step, chosen, now);
+            live.seat(step, attempt, chosen, now);
         }
         Some(Arc::new(Placement { group: target.group.clone(), at: now.wall, seats }))
     }
@@ -99,7 +105,7 @@ impl LiveRun {
     }
 
     /// A share that is given out again takes the place of the one before.
-    fn seat(&mut self, step: StepNo, chosen: &[Seat], now: Now) {
+    fn seat(&mut self, step: StepNo, attempt: u32, chosen: &[Seat], now: Now) {
         for seat in chosen {
             self.take_seat(
                 step,
@@ -108,7 +114,9 @@ impl LiveRun {
                     total: seat.total,
                     address: seat.executor.address.clone(),
                     log: seat.log,
+                    attempt,
                     at: now.wall,
+                    ended_at: None,
                     status: SeatStatus::Sent,
                     message: None,
                 },
@@ -126,6 +134,11 @@ impl LiveRun {
             Some(known) => *known = seat,
             None => seats.push(seat),
         }
+    }
+
+    /// Whether a step of it is shared out.
+    pub(crate) fn is_broadcast(&self) -> bool {
+        self.seats.iter().any(|(_, seats)| seats.first().is_some_and(|seat| seat.total > 1))
     }
 
     /// Takes up what the record and executors know of shares.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cadran_core::{
-    Body, Found, Job, JobId, JobName, JobState, Millis, Misfire, Now, Order, Outcome, Overlap, Policy,
-    RunContext, RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus, Trigger,
+    Body, Found, Job, JobId, JobName, JobState, LogNumbers, Millis, Misfire, Now, Order, Outcome, Overlap,
+    Policy, RunContext, RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus,
+    Trigger,
 };
 use cadran_flow::{Next, Progress, Resume};
 use cadran_plan::catch_up::{self, Lateness};
@@ -26,6 +27,8 @@ pub struct Restored {
     pub found: Vec<Found>,
     /// The highest id given so far.
     pub last_id: Option<RunId>,
+    /// The highest log number that executors were given; 0 for none.
+    pub last_log: u64,
     /// Due of the latest success of jobs with `skip_if_successful`.
     pub successes: Vec<(JobId, Millis)>,
     /// Jobs whose definition could not be read: number, name and revision, so that neither number nor name is given
@@ -75,6 +78,7 @@ impl Engine {
     /// Takes up the record. Called once, before any event.
     pub fn restore(&mut self, restored: Restored, now: Now) {
         self.ids = RunIds::new(self.options.server, restored.last_id);
+        self.logs = LogNumbers::new(self.options.server, restored.last_log);
         self.reserve(restored.jobs.len());
         self.restore_jobs(restored.jobs, now);
         for (id, name, revision) in restored.unread {

@@ -159,6 +159,10 @@ impl Engine {
         if let ReportKind::Seat(seat) = report.kind {
             let (step, attempt) = (report.step, report.attempt);
             if progress.live().any(|live| live == (step, attempt)) {
+                if seat.total > 1 {
+                    // Whoever looks at a broadcast wants to see its shares one by one.
+                    self.shared_out.insert(run);
+                }
                 live.take_seat(step, *seat);
             }
             return;
@@ -178,8 +182,11 @@ impl Engine {
         // The end writes the whole row; between, only what a person would miss after a crash.
         if !ends && (first || !single || report.kind != ReportKind::Started) {
             // A first attempt of an only step says no more than the row itself does.
-            let plain =
-                single && live.attempt == 1 && report.attempt == 1 && report.kind == ReportKind::Started;
+            let plain = single
+                && live.attempt == 1
+                && report.attempt == 1
+                && report.kind == ReportKind::Started
+                && !live.is_broadcast();
             let steps = if plain { None } else { live.steps() };
             let update = RunUpdate { steps, ..live.update(run) };
             let job = live.context.job;
@@ -189,6 +196,17 @@ impl Engine {
             }
         }
         self.apply(run, next, now);
+    }
+
+    /// Writes what became of shares since the last batch, once for each run.
+    pub(crate) fn record_shares(&mut self) {
+        for run in std::mem::take(&mut self.shared_out) {
+            // One that ended meanwhile has them in its last row.
+            if let Some(live) = self.runs.get(&run).filter(|live| live.announced) {
+                let update = RunUpdate { steps: live.steps(), ..live.update(run) };
+                self.out.batch.runs.push(update);
+            }
+        }
     }
 
     /// Carries out what the flow of a run wants.

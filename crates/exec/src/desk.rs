@@ -87,6 +87,8 @@ impl Shared {
                         self.desk().gates.remove(&run);
                         self.journal().close(run);
                     }
+                    // Executors elsewhere are none of our business.
+                    Order::Gone { .. } => {}
                 }
             }
             self.begin(admitted);

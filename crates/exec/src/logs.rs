@@ -6,7 +6,8 @@ use cadran_core::{RunId, StepNo};
 
 /// The log files of all runs: what attempts printed.
 ///
-/// `<first 4 characters of the run>/<run>/<step number>-<step name>.<attempt>.log`. A run id is typed and a step
+/// `<first 4 characters of the run>/<run>/<step number>-<step name>.<attempt>.log`, and `….<attempt>.s<share>.log` for
+/// the shares of a broadcast. A run id is typed and a step
 /// name is cleaned, so that no path can leave the directory.
 #[derive(Clone, Debug)]
 pub struct LogDir {
@@ -22,6 +23,8 @@ pub struct LogFile {
     pub step: String,
     /// Which attempt.
     pub attempt: u32,
+    /// Which share of a broadcast.
+    pub share: Option<u32>,
     /// Its size now.
     pub bytes: u64,
 }
@@ -63,23 +66,36 @@ impl LogDir {
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name();
-            let Some((step_no, step, attempt)) = name.to_str().and_then(parse_name) else { continue };
+            let Some((step_no, step, attempt, share)) = name.to_str().and_then(parse_name) else { continue };
             match entry.metadata() {
                 Ok(meta) => {
-                    files.push(LogFile { step_no, step: step.into(), attempt, bytes: meta.len() });
+                    files.push(LogFile { step_no, step: step.into(), attempt, share, bytes: meta.len() });
                 }
                 // Removed by retention between the listing and the look.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        files.sort_by_key(|file| (file.step_no, file.attempt));
+        files.sort_by_key(|file| (file.step_no, file.share, file.attempt));
         Ok(files)
     }
 
     /// Bytes `from..to` of a log, at most [`LogDir::READ_BYTES_MAX`] of them; empty when there is no such file.
     pub fn read(&self, run: RunId, step: StepNo, attempt: u32, from: u64, to: u64) -> io::Result<LogChunk> {
-        let Some(path) = self.find(run, step, attempt)? else {
+        self.read_share(run, step, attempt, None, from, to)
+    }
+
+    /// The same of one share of a broadcast.
+    pub fn read_share(
+        &self,
+        run: RunId,
+        step: StepNo,
+        attempt: u32,
+        share: Option<u32>,
+        from: u64,
+        to: u64,
+    ) -> io::Result<LogChunk> {
+        let Some(path) = self.find(run, step, attempt, share)? else {
             return Ok(LogChunk { from, ..LogChunk::default() });
         };
         let mut file = match File::open(path) {
@@ -123,15 +139,29 @@ impl LogDir {
         self.run_dir(run).join(format!("{}-{}.{attempt}.log", step.0, clean(step_name)))
     }
 
+    /// The path of the log of one share of a broadcast.
+    pub fn share_path(&self, run: RunId, step: StepNo, step_name: &str, attempt: u32, share: u32) -> PathBuf {
+        self.run_dir(run).join(format!("{}-{}.{attempt}.s{share}.log", step.0, clean(step_name)))
+    }
+
     fn run_dir(&self, run: RunId) -> PathBuf {
         let text = run.to_string();
         self.path.join(text.get(..4).unwrap_or(&text)).join(&text)
     }
 
-    fn find(&self, run: RunId, step: StepNo, attempt: u32) -> io::Result<Option<PathBuf>> {
-        let dir = self.run_dir(run);
-        let found = self.list(run)?.into_iter().find(|file| file.step_no == step && file.attempt == attempt);
-        Ok(found.map(|file| dir.join(format!("{}-{}.{}.log", step.0, file.step, attempt))))
+    fn find(
+        &self,
+        run: RunId,
+        step: StepNo,
+        attempt: u32,
+        share: Option<u32>,
+    ) -> io::Result<Option<PathBuf>> {
+        let wanted = |file: &LogFile| (file.step_no, file.attempt, file.share) == (step, attempt, share);
+        let found = self.list(run)?.into_iter().find(wanted);
+        Ok(found.map(|file| match share {
+            Some(share) => self.share_path(run, step, &file.step, attempt, share),
+            None => self.path(run, step, &file.step, attempt),
+        }))
     }
 }
 
@@ -150,10 +180,14 @@ fn clean(name: &str) -> String {
     name.chars().take(NAME_BYTES_MAX).map(harmless).collect()
 }
 
-fn parse_name(name: &str) -> Option<(StepNo, &str, u32)> {
+fn parse_name(name: &str) -> Option<(StepNo, &str, u32, Option<u32>)> {
     let (no, rest) = name.strip_suffix(".log")?.split_once('-')?;
+    let (rest, share) = match rest.rsplit_once(".s") {
+        Some((rest, share)) if share.bytes().all(|byte| byte.is_ascii_digit()) => (rest, Some(share)),
+        _ => (rest, None),
+    };
     let (step, attempt) = rest.rsplit_once('.')?;
-    Some((StepNo(no.parse().ok()?), step, attempt.parse().ok()?))
+    Some((StepNo(no.parse().ok()?), step, attempt.parse().ok()?, share.map(str::parse).transpose().ok()?))
 }
 
 #[cfg(test)]
@@ -164,14 +198,28 @@ mod tests {
     fn a_step_name_never_leaves_the_directory() {
         let dir = LogDir::new("/logs");
         let run = RunId::from_raw(7);
-        for name in
-            ["../../etc/passwd", "..", "a/b", "a\0b", "é\n", "", "%2e%2e%2f", &"x".repeat(300), "-", ".1.log"]
-        {
+        for name in [
+            "../../etc/passwd",
+            "..",
+            "a/b",
+            "a.s1",
+            ".s",
+            "a\0b",
+            "é\n",
+            "",
+            "%2e%2e%2f",
+            &"x".repeat(300),
+            "-",
+            ".1.log",
+        ] {
             let path = dir.path(run, StepNo(3), name, 2);
             assert_eq!(path.parent(), Some(dir.run_dir(run).as_path()), "{name:?}");
             let file = path.file_name().and_then(|name| name.to_str()).expect("a plain name");
             assert!(file.len() < 255, "{name:?}");
-            assert_eq!(parse_name(file), Some((StepNo(3), clean(name).as_str(), 2)), "{name:?}");
+            assert_eq!(parse_name(file), Some((StepNo(3), clean(name).as_str(), 2, None)), "{name:?}");
+            let path = dir.share_path(run, StepNo(3), name, 2, 7);
+            let file = path.file_name().and_then(|name| name.to_str()).expect("a plain name");
+            assert_eq!(parse_name(file), Some((StepNo(3), clean(name).as_str(), 2, Some(7))), "{name:?}");
         }
     }
 

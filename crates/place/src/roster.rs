@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cadran_core::{Address, Dialect, Executor, GroupName, Millis};
 
-/// How long an executor that says nothing is believed to be there: three of the beats that most clients send.
+/// How long an executor that says nothing is believed to be there by default: three of the beats that most clients send.
 pub const SILENT_MS_MAX: Millis = 90_000;
 
 /// Groups at once. Each is a service somebody runs; a thousand is a large company.
@@ -111,12 +111,12 @@ impl Roster {
     }
 
     /// Lets go of executors that were silent for too long, and names them.
-    pub fn expire(&mut self, now_mono: Millis) -> Vec<(GroupName, Address)> {
+    pub fn expire(&mut self, now_mono: Millis, silent_ms_max: Millis) -> Vec<(GroupName, Address)> {
         let mut gone = Vec::new();
         for (name, group) in &mut self.groups {
             let before = group.members.len();
             group.members.retain(|address, member| {
-                let stays = now_mono.saturating_sub(member.seen) <= SILENT_MS_MAX;
+                let stays = now_mono.saturating_sub(member.seen) <= silent_ms_max;
                 if !stays {
                     gone.push((name.clone(), address.clone()));
                 }
@@ -200,14 +200,14 @@ mod tests {
         }
         assert_eq!(roster.seen(&group, executor("http://b:2"), 9, 60_000), Ok(false));
         assert_eq!(list(&roster, &group), ["http://a:1", "http://b:10", "http://b:2"]);
-        assert_eq!(roster.expire(SILENT_MS_MAX), []);
-        let gone = roster.expire(SILENT_MS_MAX + 1);
+        assert_eq!(roster.expire(SILENT_MS_MAX, SILENT_MS_MAX), []);
+        let gone = roster.expire(SILENT_MS_MAX + 1, SILENT_MS_MAX);
         assert_eq!(gone.len(), 1);
         assert_eq!(list(&roster, &group), ["http://a:1", "http://b:2"]);
         assert!(!roster.knows(&executor("http://b:10").address));
         assert!(roster.gone(&group, &executor("http://a:1").address));
         assert!(!roster.gone(&group, &executor("http://a:1").address));
-        roster.expire(1_000_000);
+        roster.expire(1_000_000, SILENT_MS_MAX);
         assert_eq!(roster.view(0), [], "a group without anybody is forgotten");
     }
 
@@ -216,7 +216,7 @@ mod tests {
         let (mut roster, group) = (Roster::default(), "g".parse::<GroupName>().expect("a name"));
         roster.type_in(group.clone(), vec![executor("http://z"), executor("http://a")]);
         assert_eq!(roster.seen(&group, executor("http://m"), 0, 0), Ok(true));
-        roster.expire(1_000_000);
+        roster.expire(1_000_000, SILENT_MS_MAX);
         assert_eq!(list(&roster, &group), ["http://z", "http://a"]);
         assert!(!roster.knows(&executor("http://m").address), "registering changes nothing here");
     }

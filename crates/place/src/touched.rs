@@ -93,30 +93,30 @@ impl Touched {
             Err(Refusal::Error(error)) => return Entry::Refused(reason(&error), None),
             Err(Refusal::Blocked(blocked)) => blocked,
         };
-        let blocker = Box::new(self.blocker(footprint, &blocked));
+        let blocker = Some(Box::new(self.blocker(footprint, &blocked)));
         if planted::on(Bug::PartialMark) {
             self.haunt(footprint);
         }
         if footprint.on_conflict == OnConflict::Skip {
-            return Entry::Refused(SkipReason::Conflict, Some(blocker));
+            return Entry::Refused(SkipReason::Conflict, blocker);
         }
         if !may_wait {
-            return Entry::Refused(SkipReason::WaitRoomFull, Some(blocker));
+            return Entry::Refused(SkipReason::WaitRoomFull, blocker);
         }
         let Some((_, request)) = self.requests.get(&address(footprint)) else {
-            return Entry::Refused(SkipReason::WaitRoomFull, Some(blocker));
+            return Entry::Refused(SkipReason::WaitRoomFull, blocker);
         };
         match self.held.wait(run.raw(), rank(urgency), request) {
             Ok(Standing::Holds) => Entry::Holds,
-            Ok(Standing::Waits) => {
+            Ok(Standing::Waits(blocked)) => {
                 if footprint.ordered {
                     self.held.ticket(run.raw());
                 } else {
                     self.eager.push_back((self.now, run));
                 }
-                Entry::Waits(blocker)
+                Entry::Waits(Box::new(self.blocker(footprint, &blocked)))
             }
-            Err(error) => Entry::Refused(reason(&error), Some(blocker)),
+            Err(error) => Entry::Refused(reason(&error), blocker),
         }
     }
 

@@ -42,8 +42,12 @@ struct SeatShape<'a> {
     address: Cow<'a, str>,
     #[serde(rename = "l")]
     log: u64,
+    #[serde(rename = "a", default = "one", skip_serializing_if = "is_one")]
+    attempt: u32,
     #[serde(rename = "b")]
     at: Millis,
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    ended_at: Option<Millis>,
     #[serde(borrow, rename = "s")]
     status: Cow<'a, str>,
     #[serde(borrow, rename = "m", default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +69,9 @@ impl<'a> From<&'a SeatRecord> for SeatShape<'a> {
             total: seat.total,
             address: Cow::Borrowed(seat.address.as_str()),
             log: seat.log,
+            attempt: seat.attempt,
             at: seat.at,
+            ended_at: seat.ended_at,
             status: Cow::Borrowed(seat.status.word()),
             message: seat.message.as_deref().map(Cow::Borrowed),
         }
@@ -79,7 +85,9 @@ impl SeatShape<'_> {
             total: self.total,
             address: self.address.parse().map_err(|error| format!("steps: {error}"))?,
             log: self.log,
+            attempt: self.attempt,
             at: self.at,
+            ended_at: self.ended_at,
             status: SeatStatus::from_word(&self.status)
                 .ok_or_else(|| format!("steps: no status of a share is named {:?}", self.status))?,
             message: self.message.map(Into::into),
@@ -186,7 +194,9 @@ mod tests {
             total: 2,
             address,
             log: (1 << 53) - 1,
+            attempt: 1,
             at: 7,
+            ended_at: status.is_ended().then_some(9),
             status,
             message: message.map(Into::into),
         }
@@ -213,6 +223,15 @@ mod tests {
         assert_eq!(steps(&steps_text(&[])), Ok(Vec::new()));
         for (status, _) in StepStatus::WORDS {
             let one = vec![StepRecord { status: *status, ..step("x") }];
+            assert_eq!(steps(&steps_text(&one)), Ok(one));
+        }
+    }
+
+    #[test]
+    fn shares_survive_their_text() {
+        for (status, _) in SeatStatus::WORDS {
+            let again = SeatRecord { attempt: 3, ..seat(*status, Some("said")) };
+            let one = vec![StepRecord { seats: vec![again], ..step("x") }];
             assert_eq!(steps(&steps_text(&one)), Ok(one));
         }
     }

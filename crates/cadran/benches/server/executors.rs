@@ -1,19 +1,24 @@
 //! Jobs on executors over loopback: when do orders arrive, and what does a run cost?
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cadran::server::clock::{self, Clock};
 use cadran::server::turn::Orders;
 use cadran::server::{self, Executors, Line, Running, revive};
-use cadran_core::{Body, Dialect, Executor, GroupName, Overlap, Policy, Route, Step, Target, Work};
+use cadran_core::{
+    Body, Dialect, Executor, GroupName, Overlap, Policy, Route, RunStatus, Step, Target, Work,
+};
 use cadran_engine::{Engine, Event, ExecutorChange, Options};
 use cadran_exec::{Remote, RemoteOptions, Tokens};
 use cadran_place::Limits;
+use cadran_store::{LIMIT_MAX, RunQuery, Store};
 
 use crate::Asked;
-use crate::measure::{cpu_self, cpu_threads, percentile};
-use crate::stub::Stubs;
+use crate::measure::{cpu_self, percentile};
+use crate::ratchjob::{self, Ratchjob};
+use crate::stub::{Arrival, Stubs};
 use crate::world::{fleet_of, fresh, runtime, second_ahead, stores};
 
 const TOKEN: &str = "a-token-of-the-benchmark";
@@ -22,8 +27,8 @@ pub(crate) fn run(asked: &Asked) {
     let secs = if asked.quick { 5 } else { 20 };
     let dir = tempfile::tempdir().expect("a directory");
     println!(
-        "{:<34} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9}",
-        "work", "expected", "arrived", "p50", "p99", "worst", "CPU a run", "of a core"
+        "{:<34} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9} {:>9}",
+        "work", "expected", "arrived", "recorded", "p50", "p99", "worst", "CPU a run", "of a core", "stub"
     );
     let one = |name: &str, case: Case| {
         let sub = dir.path().join(name.replace([' ', ','], "-"));
@@ -35,6 +40,7 @@ pub(crate) fn run(asked: &Asked) {
     one("5,000 runs a second", Case { jobs: 5_000, ..plain });
     let beside = one("one executor in ten is dead", Case { dead: 1, ..plain });
     one("broadcast to 100", Case { jobs: 1, executors: 100, dead: 0, route: Route::ShardingBroadcast });
+    rival(dir.path(), plain, secs);
     println!("p99 of the others beside a dead one: {:+.1} %", (beside / base - 1.0) * 100.0);
     println!(
         "goals: none missed and p99 within 30 ms at 1,000, at most 10 % of a core; p99 within 250 ms at 5,000; a dead one \
@@ -52,7 +58,7 @@ struct Case {
 
 async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64) -> f64 {
     let (running, door) = start(dir).await;
-    let stubs = tokio::task::block_in_place(|| Stubs::start(case.executors, case.dead, door, TOKEN));
+    let stubs = tokio::task::block_in_place(|| Stubs::start(case.executors, case.dead, &door, TOKEN));
     let group: GroupName = "bench".parse().expect("a name");
     let list = stubs
         .addresses
@@ -72,33 +78,110 @@ async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64) -> f6
     // The jobs become durable and the first seconds pass; then whole seconds are measured.
     let first = second_ahead(Duration::from_secs(if case.jobs > 1_000 { 6 } else { 4 }));
     wait_until(first).await;
-    let ours = || cpu_self().saturating_sub(cpu_threads("stub"));
-    let before = ours();
+    let (before, stub_before) = (cpu_self(), stubs.cpu());
     let last = first + secs as i64 * 1_000;
     wait_until(last).await;
-    let spent = ours() - before;
+    let (spent, stub_spent) = (cpu_self() - before, stubs.cpu() - stub_before);
     // What is still on its way arrives, or is missed.
     tokio::time::sleep(Duration::from_millis(900)).await;
-    let arrivals = stubs.arrivals.lock().expect("no holder panicked").clone();
-    let window = i128::from(first) * 1_000_000..i128::from(last) * 1_000_000;
-    let inside: Vec<i128> = arrivals.iter().map(|(at, _)| *at).filter(|at| window.contains(at)).collect();
-    let mut late: Vec<f64> = inside.iter().map(|at| (at % 1_000_000_000) as f64 / 1e6).collect();
-    late.sort_by(f64::total_cmp);
+    let store = running.store.clone();
+    let recorded = succeeded(&store, first, last).await;
+    let arrivals = tokio::task::block_in_place(|| stubs.arrivals());
+    let late = late(&arrivals, first, last, |arrival| arrival.made);
     let shares = if case.route == Route::ShardingBroadcast { case.executors } else { 1 };
     let expected = case.jobs * shares * secs as usize;
-    let live = expected - expected / case.executors.max(1) * case.dead;
-    let p99 = percentile(&late, 0.99);
+    let expected = if case.dead > 0 { format!("<{expected}") } else { expected.to_string() };
+    line(name, &expected, &recorded.to_string(), &late, spent, stub_spent, secs);
+    running.stop(async {}).await;
+    percentile(&late, 0.99)
+}
+
+fn line(
+    name: &str,
+    expected: &str,
+    recorded: &str,
+    late: &[f64],
+    spent: Duration,
+    stub: Duration,
+    secs: u64,
+) {
     println!(
-        "{name:<34} {:>9} {:>9} {:>6.1} ms {p99:>6.1} ms {:>6.1} ms {:>7.1} µs {:>7.1} %",
-        if case.dead > 0 { format!("~{live}") } else { expected.to_string() },
+        "{name:<34} {expected:>9} {:>9} {recorded:>9} {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>7.1} µs {:>7.1} % {:>7.1} %",
         late.len(),
-        percentile(&late, 0.5),
+        percentile(late, 0.5),
+        percentile(late, 0.99),
         late.last().copied().unwrap_or(f64::NAN),
         spent.as_secs_f64() * 1e6 / late.len().max(1) as f64,
         spent.as_secs_f64() * 100.0 / secs as f64,
+        stub.as_secs_f64() * 100.0 / secs as f64,
     );
-    running.stop(async {}).await;
-    p99
+}
+
+/// `ratchjob` with the same work, when there is one.
+fn rival(dir: &std::path::Path, case: Case, secs: u64) {
+    let Some(program) = ratchjob::program() else {
+        println!("ratchjob: left out; {} names its program", ratchjob::VARIABLE);
+        return;
+    };
+    for jobs in [case.jobs, 5 * case.jobs] {
+        let ratchjob = Ratchjob::start(&program, &dir.join(format!("ratchjob-{jobs}")), TOKEN);
+        let stubs = Stubs::start(case.executors, 0, &format!("{}/xxl-job-admin", ratchjob.door), TOKEN);
+        if !ratchjob.prepare(&stubs.addresses, jobs, TOKEN) {
+            println!("ratchjob: did not take executors and jobs; left out");
+            return;
+        }
+        let first = second_ahead(Duration::from_secs(8));
+        let last = first + secs as i64 * 1_000;
+        let (before, stub_before, spent, stub_spent) = runtime().block_on(async {
+            wait_until(first).await;
+            let before = (ratchjob.cpu(), stubs.cpu());
+            wait_until(last).await;
+            let after = (ratchjob.cpu(), stubs.cpu());
+            tokio::time::sleep(Duration::from_millis(900)).await;
+            (before.0, before.1, after.0, after.1)
+        });
+        // Its orders do not say when they were made: each counts for the second it came in.
+        let late = late(&stubs.arrivals(), first, last, |arrival| (arrival.at / 1_000_000) as i64);
+        let (name, expected) =
+            (format!("ratchjob, {jobs} jobs each second"), (jobs * secs as usize).to_string());
+        line(&name, &expected, "-", &late, spent - before, stub_spent - stub_before, secs);
+    }
+}
+
+/// How late orders for the dues of some seconds came, in milliseconds, sorted. One for each job, share and due: a second
+/// one would be a mistake of its own and is not counted. The second of `made` is the due: orders are made at their due
+/// or shortly after.
+fn late(arrivals: &[Arrival], first: i64, last: i64, made: impl Fn(&Arrival) -> i64) -> Vec<f64> {
+    let mut came = BTreeMap::new();
+    for arrival in arrivals {
+        let due = made(arrival).div_euclid(1_000) * 1_000;
+        if (first..last).contains(&due) {
+            came.entry((arrival.job, arrival.share, due)).or_insert(arrival.at);
+        }
+    }
+    let late = came.iter().map(|((.., due), at)| (at - i128::from(*due) * 1_000_000) as f64 / 1e6);
+    let mut late: Vec<f64> = late.collect();
+    late.sort_by(f64::total_cmp);
+    late
+}
+
+/// How many runs that were due in these seconds are on record as done.
+async fn succeeded(store: &Store, first: i64, last: i64) -> usize {
+    let (mut count, mut before) = (0, None);
+    loop {
+        let query = RunQuery {
+            statuses: vec![RunStatus::Succeeded],
+            before,
+            due_from: Some(first),
+            due_to: Some(last),
+            limit: LIMIT_MAX,
+            ..RunQuery::default()
+        };
+        let page = store.runs(&query).await.expect("the record can be read");
+        let Some(oldest) = page.last() else { return count };
+        before = Some(oldest.record.promise.run);
+        count += page.len();
+    }
 }
 
 /// The whole server but for job files and the API, on SQLite.
@@ -115,9 +198,7 @@ async fn start(dir: &std::path::Path) -> (Running, String) {
     let remote = Arc::new(remote);
     let limits = Limits { slots: usize::MAX, ..Limits::default() };
     let mut engine = Engine::new(Options { limits, ..Options::default() });
-    revive::restore(&store, &mut engine, Vec::new(), None, clock.now())
-        .await
-        .expect("the record can be read");
+    revive::restore(&store, &mut engine, Vec::new(), 0, clock.now()).await.expect("the record can be read");
     let executors =
         Arc::new(Executors::new(line.clone(), clock, remote.clone(), roster, &mut engine, Vec::new()));
     let orders: Orders = Arc::new(move |orders| remote.submit(orders));

@@ -11,6 +11,7 @@ mod many;
 mod measure;
 mod plain;
 mod processes;
+mod ratchjob;
 mod steady;
 mod stub;
 mod world;
@@ -35,6 +36,9 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     if let Some(at) = args.iter().position(|arg| arg == "--child") {
         return many::child(&args[at + 1..]);
+    }
+    if let Some(at) = args.iter().position(|arg| arg == "--stub") {
+        return stub::child(&args[at + 1..]);
     }
     let quick = args.iter().any(|arg| arg == "--quick");
     let names = args.into_iter().filter(|arg| !arg.starts_with("--")).collect();

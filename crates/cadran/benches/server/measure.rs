@@ -7,13 +7,9 @@ pub(crate) fn cpu_self() -> Duration {
     cpu_of("/proc/self/stat").unwrap_or_default()
 }
 
-/// CPU time so far of this process's threads with this name.
-pub(crate) fn cpu_threads(name: &str) -> Duration {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let named = tasks.filter(|task| {
-        std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
-    });
-    named.filter_map(|task| cpu_of(task.path().join("stat").to_str()?)).sum()
+/// CPU time so far of another process, all its threads.
+pub(crate) fn cpu_process(pid: u32) -> Duration {
+    cpu_of(&format!("/proc/{pid}/stat")).unwrap_or_default()
 }
 
 /// CPU time so far of the PostgreSQL server behind this URL, all its processes; other servers of the machine are not

@@ -127,7 +127,7 @@ impl World {
         let (clock, line, seen) = (Clock::start(), Line::default(), Arc::new(Seen::default()));
         let limits = Limits { slots: usize::MAX, ..Limits::default() };
         let mut engine = Engine::new(Options { limits, ..Options::default() });
-        revive::restore(&store, &mut engine, Vec::new(), None, clock.now())
+        revive::restore(&store, &mut engine, Vec::new(), 0, clock.now())
             .await
             .expect("the record can be read");
         let executor = if delay.is_zero() {

@@ -23,9 +23,45 @@ pub struct Run {
     pub duration_ms: Option<i64>,
     /// What became of it and why.
     pub explanation: String,
+    /// The shares of its latest broadcast, counted.
+    pub shares: Option<ShareCounts>,
     /// Its steps, when it was asked for alone.
     #[serde(default)]
     pub steps: Vec<Step>,
+}
+
+/// How the shares of a broadcast stand.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct ShareCounts {
+    /// How many there are.
+    pub total: usize,
+    /// Those that went well.
+    pub succeeded: usize,
+    /// Those that did not.
+    pub failed: usize,
+}
+
+/// A share of a broadcast, or the one executor of a step.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Share {
+    /// Where it is.
+    pub address: String,
+    /// Which one, from 0.
+    pub index: u32,
+    /// How many there are.
+    pub total: u32,
+    /// Which attempt of the step.
+    pub attempt: u32,
+    /// Where it stands.
+    pub status: String,
+    /// When its order was made.
+    pub ordered_at: String,
+    /// The same, as a number.
+    pub ordered_at_ms: i64,
+    /// From order to end.
+    pub duration_ms: Option<i64>,
+    /// What the executor said.
+    pub message: Option<String>,
 }
 
 /// A step of a run.
@@ -43,6 +79,9 @@ pub struct Step {
     pub duration_ms: Option<i64>,
     /// Why it failed, was skipped or stopped.
     pub message: Option<String>,
+    /// What executors have of it.
+    #[serde(default)]
+    pub executors: Vec<Share>,
 }
 
 /// Why a run stands where it stands.
@@ -181,6 +220,8 @@ pub struct Log {
     pub step_no: u16,
     /// Which attempt.
     pub attempt: u32,
+    /// Which share of a broadcast.
+    pub share: Option<u32>,
     /// Its size.
     pub bytes: u64,
 }

@@ -9,6 +9,7 @@ mod api;
 pub mod exit;
 mod failure;
 mod output;
+mod share;
 mod table;
 mod wait;
 
@@ -17,12 +18,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub use answer::{
-    History, HistoryItem, Job, JobPage, Log, LogPage, ProblemPage, Run, RunPage, Step, WaitsFor, Why,
+    History, HistoryItem, Job, JobPage, Log, LogPage, ProblemPage, Run, RunPage, Share, ShareCounts, Step,
+    WaitsFor, Why,
 };
 pub use api::Api;
 pub use exit::Exit;
 pub use failure::Failure;
 pub use output::{escaped, is_terminal, out, out_bytes, out_json, paint, talk};
+pub use share::{add_shares, shares};
 pub use table::{Cell, Colour, Table, instant, status_colour, took};
 pub use wait::wait_for;
 

@@ -2,14 +2,17 @@
 
 use std::process::ExitCode;
 
+use serde_json::Value;
+
 use crate::client::exit::after_help;
 use crate::client::{
-    Api, Cell, ClientOptions, Exit, Failure, History, HistoryItem, Table, instant, out_json, talk, took,
+    Api, Cell, ClientOptions, Exit, Failure, History, HistoryItem, Table, add_shares, instant, out_json,
+    shares, talk, took,
 };
 
 /// List what became of every due: runs and skips, newest first, each with its reason.
 #[derive(Debug, clap::Args)]
-#[command(after_help = after_help("  cadran history\n  cadran history backup -n 100\n  cadran history backup --json"))]
+#[command(after_help = after_help("  cadran history\n  cadran history backup -n 100\n  cadran history backup --shares\n  cadran history backup --json"))]
 pub struct Args {
     /// Only of this job.
     pub job: Option<String>,
@@ -19,6 +22,9 @@ pub struct Args {
     /// Only what came before this run: the next page.
     #[arg(long, value_name = "RUN")]
     pub before: Option<String>,
+    /// The shares of broadcasts too, each with its executor.
+    #[arg(short, long)]
+    pub shares: bool,
     #[command(flatten)]
     #[allow(missing_docs, reason = "a doc comment here would replace the help text of the command")]
     pub client: ClientOptions,
@@ -35,8 +41,11 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let mut query = vec![("limit", args.limit.to_string())];
     query.extend(args.job.as_ref().map(|job| ("job", job.clone())));
     query.extend(args.before.map(|before| ("before", before)));
-    let (page, value): (History, _) = api.get_as(&["history"], &query).await?;
+    let (page, mut value): (History, Value) = api.get_as(&["history"], &query).await?;
     if args.client.json {
+        if args.shares {
+            add_shares(&api, &mut value["history"]).await?;
+        }
         out_json(&value)?;
         return Ok(Exit::Ok.into());
     }
@@ -66,6 +75,22 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
                 }),
             ],
         });
+        if let HistoryItem::Run(run) = item
+            && args.shares
+            && run.shares.is_some()
+        {
+            for share in shares(&api, &run.id).await? {
+                table.row(vec![
+                    instant(&share.ordered_at).into(),
+                    run.job.as_str().into(),
+                    share.name(&run.id).into(),
+                    Cell::status(&share.status),
+                    "share".into(),
+                    share.duration_ms.map(took).unwrap_or_default().into(),
+                    Cell::dim(share.said()),
+                ]);
+            }
+        }
     }
     if page.history.is_empty() {
         talk("nothing has happened yet");

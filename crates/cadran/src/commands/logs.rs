@@ -20,10 +20,10 @@ use crate::client::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help(
     "  cadran logs 01kx3v9a2m000\n  cadran logs -f 01kx3v9a2m000 --step build\n  cadran logs -n 20 01kx3v9a2m000\n  cadran \
-     logs 01kx3v9a2m000 --step build --attempt 1 > build.log"
+     logs 01kx3v9a2m000 --step build --attempt 1 > build.log\n  cadran logs -f 01kx3v9a2m000.2"
 ))]
 pub struct Args {
-    /// The run's id.
+    /// The run's id; with a dot and a number behind it, one share of a broadcast.
     pub run: String,
     /// Go on until the run has ended.
     #[arg(short, long)]
@@ -53,12 +53,20 @@ const AWAY_LOOKS_MAX: u32 = 200;
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let run: RunId = args.run.parse().map_err(|error| {
+    let (run, share) = match args.run.split_once('.') {
+        Some((run, share)) => (run, Some(share)),
+        None => (args.run.as_str(), None),
+    };
+    let run: RunId = run.parse().map_err(|error| {
         Failure::usage(format!("{:?} is not a run: {error}", args.run)).help("`cadran history` lists runs")
+    })?;
+    let share: Option<u32> = share.map(str::parse).transpose().map_err(|_| {
+        Failure::usage(format!("{:?} names no share: a dot and its number, from 0", args.run))
+            .help("`cadran history --shares` lists them")
     })?;
     let api = Api::new(&args.client)?;
     let mut reader =
-        Reader { api, run: run.to_string(), screen: Screen::new(&args), args, read: BTreeMap::new() };
+        Reader { api, run: run.to_string(), share, screen: Screen::new(&args), args, read: BTreeMap::new() };
     let mut away = 0;
     loop {
         let ended = match reader.look().await {
@@ -87,13 +95,22 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     reader.finish()
 }
 
+/// Which log: step, share and attempt.
+type LogKey = (u16, Option<u32>, u32);
+
+fn key(log: &Log) -> LogKey {
+    (log.step_no, log.share, log.attempt)
+}
+
 struct Reader {
     api: Api,
     run: String,
+    /// Nothing but this share.
+    share: Option<u32>,
     args: Args,
     screen: Screen,
-    /// How far each log was read, by step and attempt.
-    read: BTreeMap<(u16, u32), u64>,
+    /// How far each log was read.
+    read: BTreeMap<LogKey, u64>,
 }
 
 impl Reader {
@@ -109,7 +126,7 @@ impl Reader {
             self.screen.several |= run.steps.len() > 1;
         }
         for log in wanted {
-            let key = (log.step_no, log.attempt);
+            let key = key(&log);
             let first = !self.read.contains_key(&key);
             let mut at = self.read.get(&key).copied().unwrap_or(0);
             if first && let Some(lines) = self.args.tail {
@@ -134,20 +151,22 @@ impl Reader {
     fn wants(&self, log: &Log, all: &[Log]) -> bool {
         let step =
             self.args.step.as_ref().is_none_or(|step| *step == log.step || *step == log.step_no.to_string());
+        let share = self.share.is_none() || self.share == log.share;
         let attempt = match self.args.attempt {
             Some(attempt) => log.attempt == attempt,
             // The latest; and whatever is being read already is read to its end.
             None => {
-                let latest =
-                    all.iter().filter(|other| other.step_no == log.step_no).map(|other| other.attempt).max();
-                Some(log.attempt) == latest || self.read.contains_key(&(log.step_no, log.attempt))
+                let same = |other: &&Log| (other.step_no, other.share) == (log.step_no, log.share);
+                let latest = all.iter().filter(same).map(|other| other.attempt).max();
+                Some(log.attempt) == latest || self.read.contains_key(&key(log))
             }
         };
-        step && attempt
+        step && share && attempt
     }
 
     async fn bytes(&self, log: &Log, part: (&str, String)) -> Result<Vec<u8>, Failure> {
-        let query = [("attempt", log.attempt.to_string()), part];
+        let mut query = vec![("attempt", log.attempt.to_string()), part];
+        query.extend(log.share.map(|share| ("share", share.to_string())));
         // By number: two names may be alike, numbers are not.
         self.api.bytes(&["runs", &self.run, "logs", &log.step_no.to_string()], &query).await
     }
@@ -155,6 +174,14 @@ impl Reader {
     fn finish(mut self) -> Result<ExitCode, Failure> {
         self.screen.end()?;
         if self.read.is_empty() {
+            if let Some(share) = self.share {
+                return Err(Failure::new(
+                    Exit::NotFound,
+                    "no_such_log",
+                    format!("run {} has no log of share {share}", self.run),
+                )
+                .help(format!("`cadran logs {}` shows all there is", self.run)));
+            }
             if let Some(step) = &self.args.step {
                 return Err(Failure::new(
                     Exit::NotFound,
@@ -175,7 +202,7 @@ struct Screen {
     safe: bool,
     /// More than one log: each piece stands under its step's name.
     several: bool,
-    last: Option<(u16, u32)>,
+    last: Option<LogKey>,
     at_line_start: bool,
     /// The first bytes of a character whose rest has not come yet.
     rest: Vec<u8>,
@@ -198,7 +225,7 @@ impl Screen {
         if bytes.is_empty() {
             return Ok(());
         }
-        let key = (log.step_no, log.attempt);
+        let key = key(log);
         let other = self.last != Some(key);
         if other {
             self.end()?;
@@ -217,7 +244,11 @@ impl Screen {
             return Ok(());
         }
         if self.json {
-            return out_json(&json!({ "step": log.step, "attempt": log.attempt, "text": text }));
+            let mut line = json!({ "step": log.step, "attempt": log.attempt, "text": text });
+            if let Some(share) = log.share {
+                line["share"] = share.into();
+            }
+            return out_json(&line);
         }
         self.head(log, other)?;
         self.at_line_start = text.ends_with('\n');
@@ -227,7 +258,8 @@ impl Screen {
     fn head(&mut self, log: &Log, other: bool) -> Result<(), Failure> {
         if other && (self.several || log.attempt > 1) {
             let attempt = if log.attempt > 1 { format!(" (attempt {})", log.attempt) } else { String::new() };
-            out(&format!("==> {}{attempt} <==\n", escaped(&log.step)))?;
+            let share = log.share.map(|share| format!(", share {share}")).unwrap_or_default();
+            out(&format!("==> {}{share}{attempt} <==\n", escaped(&log.step)))?;
         }
         Ok(())
     }

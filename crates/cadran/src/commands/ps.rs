@@ -2,13 +2,18 @@
 
 use std::process::ExitCode;
 
+use serde_json::Value;
+
 use crate::client::exit::after_help;
-use crate::client::{Api, Cell, ClientOptions, Exit, Failure, RunPage, Table, instant, out_json, talk, took};
+use crate::client::{
+    Api, Cell, ClientOptions, Exit, Failure, RunPage, Table, add_shares, instant, out_json, shares, talk,
+    took,
+};
 use crate::server::clock;
 
 /// List the runs that are on, and those that wait.
 #[derive(Debug, clap::Args)]
-#[command(after_help = after_help("  cadran ps\n  cadran ps --job backup\n  cadran ps --all --json"))]
+#[command(after_help = after_help("  cadran ps\n  cadran ps --job backup\n  cadran ps --shares\n  cadran ps --all --json"))]
 pub struct Args {
     /// Only runs of this job.
     #[arg(long)]
@@ -16,6 +21,9 @@ pub struct Args {
     /// Also runs that are promised and wait for their instant.
     #[arg(short, long)]
     pub all: bool,
+    /// The shares of broadcasts too, each with its executor.
+    #[arg(short, long)]
+    pub shares: bool,
     /// How many at most, 1 to 1000.
     #[arg(short = 'n', long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub limit: u32,
@@ -30,8 +38,11 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let status = if args.all { "promised,waiting,running" } else { "waiting,running" };
     let mut query = vec![("status", status.to_owned()), ("limit", args.limit.to_string())];
     query.extend(args.job.map(|job| ("job", job)));
-    let (page, value): (RunPage, _) = api.get_as(&["runs"], &query).await?;
+    let (page, mut value): (RunPage, Value) = api.get_as(&["runs"], &query).await?;
     if args.client.json {
+        if args.shares {
+            add_shares(&api, &mut value["runs"]).await?;
+        }
         out_json(&value)?;
         return Ok(Exit::Ok.into());
     }
@@ -39,7 +50,11 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let mut table = Table::new(&["RUN", "JOB", "STATUS", "TRIGGER", "DUE", "FOR", "WHY"]);
     for run in &page.runs {
         let since = run.started_at_ms.map(|at| took(now.saturating_sub(at))).unwrap_or_default();
-        let why = if run.status == "running" { "" } else { run.explanation.as_str() };
+        let why = match run.shares {
+            Some(shares) if run.status == "running" => shares.to_string(),
+            _ if run.status == "running" => String::new(),
+            _ => run.explanation.clone(),
+        };
         table.row(vec![
             run.id.as_str().into(),
             run.job.as_str().into(),
@@ -49,6 +64,20 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
             since.into(),
             Cell::dim(why),
         ]);
+        if args.shares && run.shares.is_some() {
+            for share in shares(&api, &run.id).await? {
+                let lasts = share.duration_ms.unwrap_or(now.saturating_sub(share.ordered_at_ms));
+                table.row(vec![
+                    share.name(&run.id).into(),
+                    run.job.as_str().into(),
+                    Cell::status(&share.status),
+                    "share".into(),
+                    instant(&share.ordered_at).into(),
+                    took(lasts).into(),
+                    Cell::dim(share.said()),
+                ]);
+            }
+        }
     }
     if page.runs.is_empty() {
         talk("no run is on");

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use cadran_core::{Executor, GroupName, Order, RunId, Zone};
+use cadran_core::{Executor, GroupName, Order, Zone};
 use cadran_engine::{Engine, Event, JobChange, Options};
 use cadran_exec::{Local, LocalOptions, LogDir, Remote, RemoteOptions, Tokens};
 use cadran_http::{ApiState, FileProblem, token};
@@ -70,6 +70,9 @@ pub struct Args {
     /// Milliseconds between two looks at what executors have; waits for lost work shrink with it.
     #[arg(long, hide = true)]
     executor_look_ms: Option<u64>,
+    /// Milliseconds for which an executor that does not register again is believed to be there.
+    #[arg(long, hide = true)]
+    executor_silent_ms: Option<u64>,
     /// Log lines as JSON.
     #[arg(long)]
     log_json: bool,
@@ -137,17 +140,19 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         (remote.doubtful_time_max, remote.timeout_margin) = (look * 60, look * 10);
     }
     let roster_file = remote.ledger.with_file_name("roster.json");
-    let (remote, out, floor) = Remote::open(remote, tokens.clone(), clock::wall, line.sink())?;
+    let (remote, out, last_log) = Remote::open(remote, tokens.clone(), clock::wall, line.sink())?;
     let remote = Arc::new(remote);
     found.extend(out);
 
     let limits = Limits { slots: args.slots, ..Limits::default() };
-    let options = Options { limits, lookahead_ms: defaults::LOOKAHEAD_MS, ..Options::default() };
+    let mut options = Options { limits, lookahead_ms: defaults::LOOKAHEAD_MS, ..Options::default() };
+    if let Some(silent) = args.executor_silent_ms {
+        options.silent_ms_max = silent.min(i64::MAX as u64) as i64;
+    }
     let mut engine = Engine::new(options);
     let executors = Executors::new(line.clone(), clock, remote.clone(), roster_file, &mut engine, typed);
     let executors = Arc::new(executors);
-    let floor = (floor > 0).then(|| RunId::of_log_number(floor));
-    let files = revive::restore(&store, &mut engine, found, floor, clock.now()).await?;
+    let files = revive::restore(&store, &mut engine, found, last_log, clock.now()).await?;
     let mut folder = Folder::new(&jobs, ReadOptions { default_zone: zone, ..ReadOptions::default() });
     folder.known(files);
     // The files are read before the first tick: what was edited or deleted while the server was away counts.
@@ -217,6 +222,7 @@ fn send(orders: Vec<Order>, local: &Local, remote: &Remote) {
         match &order {
             Order::Start(start) if start.placement.is_some() => away.push(order),
             Order::Start(_) => here.push(order),
+            Order::Gone { .. } => away.push(order),
             Order::Stop { .. } | Order::Close { .. } => {
                 if remote.is_used() || !away.is_empty() {
                     away.push(order.clone());

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use cadran_core::{
     Address, Command, Dialect, Executor, GroupName, JobId, JobName, Reply, RunId, StepNo, StepRecord,
@@ -14,7 +13,7 @@ use cadran_exec::Remote;
 use cadran_exec::xxl::RemoteLog;
 use cadran_exec::xxl::wire::RunResult;
 use cadran_http::{DoorCounts, ExecutorDesk, ExecutorGroup, ExecutorLine, JobCall};
-use cadran_place::{GROUPS_MAX, MEMBERS_MAX, SILENT_MS_MAX};
+use cadran_place::{GROUPS_MAX, MEMBERS_MAX};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -28,6 +27,8 @@ pub struct Executors {
     remote: Arc<Remote>,
     /// Who registered lately, kept in a file: a restart does not wait for everybody to register again.
     known: Mutex<Known>,
+    /// How long an executor that says nothing is believed to be there.
+    silent_ms_max: i64,
     /// What was counted at the door.
     pub counts: Arc<DoorCounts>,
 }
@@ -38,8 +39,8 @@ struct Known {
     seen: BTreeMap<(GroupName, Executor), i64>,
 }
 
-/// How often a registration that changes nothing is passed on to the engine: often enough to be believed.
-const PASS_ON_AFTER: Duration = Duration::from_secs(5);
+/// A registration that changes nothing is passed on to the engine so many times while one is believed: often enough.
+const PASSED_ON: i64 = 18;
 
 impl Executors {
     /// Takes up who was there before, and whose addresses were typed in.
@@ -61,7 +62,8 @@ impl Executors {
         }
         engine.handle(Event::Executors(changes), now);
         let known = Mutex::new(Known { file, seen });
-        Executors { line, clock, remote, known, counts: Arc::default() }
+        let silent_ms_max = engine.silent_ms_max();
+        Executors { line, clock, remote, known, silent_ms_max, counts: Arc::default() }
     }
 
     /// The executors, by group.
@@ -99,9 +101,9 @@ impl Executors {
                     run,
                     step: StepNo(no as u16),
                     step_name: step.name.clone(),
-                    attempt: step.attempt,
+                    attempt: seat.attempt,
                     seat: seat.clone(),
-                    is_over: is_over || step.status.is_ended(),
+                    is_over: is_over || step.status.is_ended() || seat.status.is_ended(),
                 });
             }
         }
@@ -136,6 +138,12 @@ impl Executors {
                 "Orders that were refused or did not arrive.",
                 counts.refused,
             ),
+            (
+                "orders_unanswered_total",
+                "counter",
+                "Orders that were sent and never answered.",
+                counts.unanswered,
+            ),
             ("orders_delayed_total", "counter", "Orders that found their lane full.", counts.delayed),
             ("results_stray_total", "counter", "Results of runs that were over or unknown.", counts.strays),
             ("shares_lost_total", "counter", "Shares given up as lost.", counts.lost),
@@ -160,11 +168,11 @@ impl ExecutorDesk for Executors {
         let mut known = self.known();
         let key = (group, executor);
         let before = known.seen.get(&key).copied();
-        if before.is_some_and(|at| now - at < PASS_ON_AFTER.as_millis() as i64) {
+        if before.is_some_and(|at| now - at < self.silent_ms_max / PASSED_ON) {
             return Ok(());
         }
         if before.is_none() {
-            known.seen.retain(|_, at| now - *at <= SILENT_MS_MAX);
+            known.seen.retain(|_, at| now - *at <= self.silent_ms_max);
             let of_group = known.seen.keys().filter(|(name, _)| *name == key.0).count();
             let groups =
                 known.seen.keys().map(|(name, _)| name).collect::<std::collections::BTreeSet<_>>().len();
@@ -172,6 +180,9 @@ impl ExecutorDesk for Executors {
                 return Err("too many executors are registered already");
             }
             tracing::info!(group = %key.0, address = %key.1.address, "an executor registered");
+        }
+        if before.is_none_or(|at| now - at > self.silent_ms_max) {
+            self.remote.returns(&key.1.address);
         }
         known.seen.insert(key.clone(), now);
         if before.is_none() {

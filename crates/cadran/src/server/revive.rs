@@ -21,14 +21,12 @@ pub async fn restore(
     store: &Store,
     engine: &mut Engine,
     found: Vec<Found>,
-    floor: Option<RunId>,
+    last_log: u64,
     now: Now,
 ) -> Result<Vec<KnownFile>, StoreError> {
     let (open, last_id) = store.load_runs().await?;
     let wanted: HashSet<JobId> = open.iter().map(|record| record.promise.job).collect();
-    // Numbers that executors know outlive even a record that was put back.
-    let last_id = last_id.max(floor);
-    let mut restored = Restored { found, last_id, ..Restored::default() };
+    let mut restored = Restored { found, last_id, last_log, ..Restored::default() };
     let mut decoder = Decoder::default();
     let mut current: HashMap<JobId, (JobName, u32)> = HashMap::new();
     let (mut successes_of, mut files) = (Vec::new(), Vec::new());

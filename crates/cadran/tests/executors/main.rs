@@ -4,7 +4,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bad;
 mod clients;
+mod dialects;
+mod following;
+mod import;
+mod lost;
+mod shares;
 mod stub;
 
 use std::net::TcpListener;
@@ -118,28 +124,6 @@ fn orders_results_and_logs() {
     assert_eq!(one.report(&json!(12345), 200, "whose?")["code"], 200);
     assert_eq!(show(&server, done["id"].as_str().expect("an id"))["status"], "succeeded");
     assert!(server.stop().success());
-}
-
-#[test]
-fn a_broadcast_gives_shares_and_a_retry_repeats_the_failed_one() {
-    let home = Home::new();
-    let server = serve(&home, "127.0.0.1:0");
-    let mut stubs: Vec<Stub> = (0..3).map(|_| Stub::new(&door(&server))).collect();
-    stubs.sort_by(|a, b| a.address.cmp(&b.address));
-    stubs.iter().for_each(|stub| stub.register("g"));
-    home.job("all", &job("failOnce", "route: broadcast\nretry: {limit: 2, interval: 100ms}\n"));
-    let done = run(&server, "all");
-    assert_eq!(done["status"], "succeeded", "{done}");
-    assert_eq!(done["steps"][0]["attempt"], 2, "{done}");
-    for (at, stub) in stubs.iter().enumerate() {
-        let orders = stub.calls("run");
-        assert_eq!(orders.len(), if at == 1 { 2 } else { 1 }, "share {at}");
-        for order in orders {
-            assert_eq!((&order["broadcastIndex"], &order["broadcastTotal"]), (&json!(at), &json!(3)));
-        }
-    }
-    let shares = done["steps"][0]["executors"].as_array().expect("shares");
-    assert!(shares.len() == 3 && shares.iter().all(|share| share["status"] == "succeeded"), "{done}");
 }
 
 #[test]

@@ -29,6 +29,21 @@ enum Handler {
     Mute,
     /// Answers with something else.
     Garbage,
+    /// Answers with a byte now and then, and never gets to the end.
+    Drip,
+    /// Answers with more than anybody wants to read.
+    Flood,
+}
+
+/// Which dialect a stub speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speech {
+    /// XXL-JOB up to 3.4.
+    Two,
+    /// XXL-JOB 3.5: a header with the group, other verbs and bodies.
+    Three,
+    /// Orth: another header for the token.
+    Orth,
 }
 
 #[derive(Default)]
@@ -39,13 +54,45 @@ struct Inside {
     on: Vec<(u64, u64)>,
     failed: Vec<(u64, u64)>,
     is_busy: Option<bool>,
+    /// It does not know the verb that asks whether a job is on.
+    is_odd: bool,
+    /// How many lines its logs have so far.
+    lines: u64,
 }
 
 struct Shared {
     inside: Mutex<Inside>,
     changed: Condvar,
     door: String,
+    speech: Speech,
+    /// The group of the last registration, for those that say it with every call.
+    group: Mutex<String>,
     is_gone: Mutex<bool>,
+}
+
+impl Shared {
+    /// A call to the server, in the stub's dialect.
+    fn call(&self, verb: &str, body: &Value) -> Value {
+        let group = self.group.lock().expect("not poisoned").clone();
+        let headers: &[(&str, &str)] = match self.speech {
+            Speech::Two => &[("XXL-JOB-ACCESS-TOKEN", TOKEN)],
+            Speech::Three => &[("XXL-JOB-ACCESS-TOKEN", TOKEN), ("XXL-JOB-APPNAME", &group)],
+            Speech::Orth => &[("ORTH-ACCESS-TOKEN", TOKEN)],
+        };
+        call(&self.door, verb, body, headers)
+    }
+
+    fn report(&self, log: &Value, code: i64, message: &str) -> Value {
+        let body = match self.speech {
+            Speech::Three => {
+                let result =
+                    json!({"logId": log, "logDateTime": 1, "handleCode": code, "handleMsg": message});
+                json!({"callbackList": [result]})
+            }
+            _ => json!([{"logId": log, "logDateTim": 1, "handleCode": code, "handleMsg": message}]),
+        };
+        self.call("callback", &body)
+    }
 }
 
 /// A stub executor.
@@ -57,17 +104,22 @@ pub struct Stub {
 impl Stub {
     /// Listens on a port of its own; `door` is where the server hears executors.
     pub fn new(door: &str) -> Stub {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        Stub::on(listener, door)
+        Stub::speaking(door, Speech::Two)
     }
 
-    /// The same address once more, as after a restart of its process.
-    pub fn on(listener: TcpListener, door: &str) -> Stub {
+    /// The same with a dialect of its choice.
+    pub fn speaking(door: &str, speech: Speech) -> Stub {
+        Stub::on(TcpListener::bind("127.0.0.1:0").expect("a port"), door, speech)
+    }
+
+    fn on(listener: TcpListener, door: &str, speech: Speech) -> Stub {
         let address = format!("http://{}", listener.local_addr().expect("an address"));
         let shared = Arc::new(Shared {
             inside: Mutex::default(),
             changed: Condvar::new(),
             door: door.to_owned(),
+            speech,
+            group: Mutex::default(),
             is_gone: Mutex::new(false),
         });
         let serving = shared.clone();
@@ -85,14 +137,15 @@ impl Stub {
     }
 
     pub fn register(&self, group: &str) {
+        *self.shared.group.lock().expect("not poisoned") = group.to_owned();
         let body = json!({"registryGroup": "EXECUTOR", "registryKey": group, "registryValue": self.address});
-        let answer = call(&self.shared.door, "registry", &body, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)]);
+        let answer = self.shared.call("registry", &body);
         assert_eq!(answer["code"], 200, "{answer}");
     }
 
     pub fn leave(&self, group: &str) {
         let body = json!({"registryGroup": "EXECUTOR", "registryKey": group, "registryValue": self.address});
-        call(&self.shared.door, "registryRemove", &body, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)]);
+        self.shared.call("registryRemove", &body);
     }
 
     /// The bodies of all calls of one verb so far.
@@ -125,10 +178,24 @@ impl Stub {
         self.shared.inside.lock().expect("not poisoned").is_busy = busy;
     }
 
+    /// Answers questions about jobs with nonsense from now on.
+    pub fn knows_no_questions(&self) {
+        self.shared.inside.lock().expect("not poisoned").is_odd = true;
+    }
+
     /// Reports a result.
     pub fn report(&self, log: &Value, code: i64, message: &str) -> Value {
-        let body = json!([{"logId": log, "logDateTim": 1, "handleCode": code, "handleMsg": message}]);
-        call(&self.shared.door, "callback", &body, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)])
+        self.shared.report(log, code, message)
+    }
+
+    /// Its logs have so many lines from now on.
+    pub fn print(&self, lines: u64) {
+        self.shared.inside.lock().expect("not poisoned").lines = lines;
+    }
+
+    /// Forgets everything it has, as after a restart of its process under the same address.
+    pub fn restart(&self) {
+        self.shared.inside.lock().expect("not poisoned").on.clear();
     }
 
     /// Takes no more calls.
@@ -183,9 +250,26 @@ fn serve(shared: &Shared, stream: TcpStream) {
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/html;charset=UTF-8\r\nContent-Length: {len}\r\n\r\n"
         );
+        if answer == DRIP {
+            return drip(&mut stream, &head);
+        }
         if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(answer.as_bytes())).is_err() {
             return;
         }
+    }
+}
+
+/// Stands for an answer that never gets to its end.
+const DRIP: &str = "drip";
+
+/// A byte at a time, until the other end has had enough.
+#[allow(clippy::disallowed_methods)] // slowness is what this is about
+fn drip(stream: &mut TcpStream, head: &str) {
+    for byte in head.bytes().chain(std::iter::repeat(b' ')) {
+        if stream.write_all(&[byte]).is_err() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -196,6 +280,9 @@ fn act(shared: &Shared, verb: &str, body: &Value) -> Option<String> {
         "beat" => Some(ok),
         "idleBeat" => {
             let inside = shared.inside.lock().expect("not poisoned");
+            if inside.is_odd {
+                return Some("no such verb".to_owned());
+            }
             let busy = inside.is_busy.unwrap_or(inside.on.iter().any(|(job, _)| *job == number));
             Some(json!({"code": if busy { 500 } else { 200 }}).to_string())
         }
@@ -208,16 +295,19 @@ fn act(shared: &Shared, verb: &str, body: &Value) -> Option<String> {
             };
             // One of those that call a killed run a success, before they have answered the kill.
             for (_, log) in killed {
-                let result = json!([{"logId": log, "handleCode": 200, "handleMsg": "killed"}]);
-                call(&shared.door, "callback", &result, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)]);
+                shared.report(&json!(log), 200, "killed");
             }
             Some(ok)
         }
         "log" => {
             let from = body["fromLineNum"].as_u64().unwrap_or(1);
+            let last = match shared.inside.lock().expect("not poisoned").lines {
+                0 => 3,
+                lines => lines,
+            };
             let lines: Vec<String> =
-                (from..=3).map(|no| format!("line {no} of {}\n", body["logId"])).collect();
-            let (text, to) = (lines.concat(), if from > 3 { from - 1 } else { 3 });
+                (from..=last).map(|no| format!("line {no} of {}\n", body["logId"])).collect();
+            let (text, to) = (lines.concat(), if from > last { from - 1 } else { last });
             let log = json!({"fromLineNum": from, "toLineNum": to, "logContent": text, "isEnd": false});
             Some(json!({"code": 200, "content": log}).to_string())
         }
@@ -235,12 +325,13 @@ fn start(shared: &Shared, body: &Value, number: u64) -> Option<String> {
         "refuse" => Handler::Refuse,
         "mute" => Handler::Mute,
         "garbage" => Handler::Garbage,
+        "drip" => Handler::Drip,
+        "flood" => Handler::Flood,
         _ => Handler::Quick,
     };
     let index = body["broadcastIndex"].as_u64().unwrap_or_default();
     let report = |code: i64, message: &str| {
-        let result = json!([{"logId": log, "logDateTim": 1, "handleCode": code, "handleMsg": message}]);
-        let answer = call(&shared.door, "callback", &result, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)]);
+        let answer = shared.report(&json!(log), code, message);
         assert_eq!(answer["code"], 200, "a result is never refused: {answer}");
     };
     match handler {
@@ -262,6 +353,8 @@ fn start(shared: &Shared, body: &Value, number: u64) -> Option<String> {
         Handler::Refuse => return Some(json!({"code": 500, "msg": "no such handler"}).to_string()),
         Handler::Mute => return None,
         Handler::Garbage => return Some("[{\"code\":200}]".to_owned()),
+        Handler::Drip => return Some(DRIP.to_owned()),
+        Handler::Flood => return Some(format!("{{\"code\":200,\"msg\":\"{}\"}}", "x".repeat(1 << 20))),
     }
     Some(json!({"code": 200}).to_string())
 }

@@ -69,6 +69,7 @@ impl Hands {
                     }
                 }
             }
+            Order::Gone { .. } => {}
             Order::Close { run } => {
                 let row = record.runs.get(&run).map(|row| row.state.status);
                 assert!(row.is_some_and(RunStatus::is_ended), "run {run} closed while its row says {row:?}");

@@ -328,6 +328,7 @@ impl World {
             runs: runs.collect(),
             found,
             last_id: self.record.last_id(),
+            last_log: 0,
             successes: successes.into_iter().collect(),
             unread: unread.into_iter().map(|(id, (put, _))| (*id, put.name.clone(), put.revision)).collect(),
         };
@@ -490,5 +491,6 @@ fn describe(order: &Order) -> String {
         Order::Start(start) => format!("start {} {:?} {}", start.run, start.step, start.attempt),
         Order::Stop { run, step, attempt } => format!("stop {run} {step:?} {attempt}"),
         Order::Close { run } => format!("close {run}"),
+        Order::Gone { address } => format!("gone {address}"),
     }
 }

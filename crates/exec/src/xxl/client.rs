@@ -1,20 +1,15 @@
 //! Calls to executors: plain HTTP/1.1, bounded in time and size, over connections that are kept for the next call.
 
 use std::collections::VecDeque;
+use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use cadran_core::{Address, Dialect, Executor, GroupName};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Method, Request};
-use hyper_util::rt::TokioIo;
 use rustc_hash::FxHashMap;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
+use super::exchange::{Broken, Wire};
 use super::options::{RemoteOptions, Tokens};
 use super::wire::{Answer, GROUP_HEADER, ORTH_TOKEN_HEADER, TOKEN_HEADER};
 
@@ -22,11 +17,12 @@ use super::wire::{Answer, GROUP_HEADER, ORTH_TOKEN_HEADER, TOKEN_HEADER};
 pub(crate) struct Client {
     tokens: Arc<Tokens>,
     time_max: Duration,
+    slow_after: Duration,
     idle: Mutex<FxHashMap<Address, VecDeque<Idle>>>,
 }
 
 struct Idle {
-    sender: SendRequest<Full<Bytes>>,
+    wire: Wire,
     since: Instant,
 }
 
@@ -64,7 +60,8 @@ const LOG_BYTES_MAX: usize = 8 << 20;
 
 impl Client {
     pub(crate) fn new(options: &RemoteOptions, tokens: Arc<Tokens>) -> Client {
-        Client { tokens, time_max: options.call_time_max, idle: Mutex::default() }
+        let (time_max, slow_after) = (options.call_time_max, options.slow_after);
+        Client { tokens, time_max, slow_after, idle: Mutex::default() }
     }
 
     /// Calls one verb of an executor.
@@ -75,103 +72,113 @@ impl Client {
         verb: &str,
         body: Vec<u8>,
     ) -> Result<Answer, CallError> {
+        self.call_noting(group, executor, verb, body, || {}).await
+    }
+
+    /// The same; `is_slow` is called as soon as it takes longer than is usual.
+    pub(crate) async fn call_noting(
+        &self,
+        group: &GroupName,
+        executor: &Executor,
+        verb: &str,
+        body: Vec<u8>,
+        is_slow: impl FnOnce(),
+    ) -> Result<Answer, CallError> {
         let bytes_max = if verb == "log" { LOG_BYTES_MAX } else { ANSWER_BYTES_MAX };
-        let mut sent = false;
-        let call = self.exchange(group, executor, verb, body.into(), bytes_max, &mut sent);
-        match timeout(self.time_max, call).await {
-            Ok(done) => done,
-            Err(_) => {
-                let text =
-                    format!("{} gave no answer within {} ms", executor.address, self.time_max.as_millis());
-                Err(if sent { CallError::NoAnswer(text) } else { CallError::NotSent(text) })
+        let request = self.request(group, executor, verb, &body);
+        let mut is_sent = false;
+        {
+            let mut call =
+                std::pin::pin!(self.exchange(&executor.address, &request, bytes_max, &mut is_sent));
+            // One timer for most calls: the second one starts when the first has passed.
+            if let Ok(done) = timeout(self.slow_after.min(self.time_max), call.as_mut()).await {
+                return done;
+            }
+            is_slow();
+            if let Ok(done) = timeout(self.time_max.saturating_sub(self.slow_after), call).await {
+                return done;
             }
         }
+        let text = format!("{} gave no answer within {} ms", executor.address, self.time_max.as_millis());
+        Err(if is_sent { CallError::NoAnswer(text) } else { CallError::NotSent(text) })
     }
 
     async fn exchange(
         &self,
-        group: &GroupName,
-        executor: &Executor,
-        verb: &str,
-        body: Bytes,
+        address: &Address,
+        request: &[u8],
         bytes_max: usize,
-        sent: &mut bool,
+        is_sent: &mut bool,
     ) -> Result<Answer, CallError> {
-        let address = &executor.address;
-        let mut sender = match self.take_idle(address) {
-            Some(sender) => sender,
+        let mut wire = match self.take_idle(address) {
+            Some(wire) => wire,
             None => connect(address).await?,
         };
-        let request = self.request(group, executor, verb, body)?;
-        *sent = true;
-        let answered = match sender.try_send_request(request).await {
-            Ok(response) => Ok(response),
-            Err(mut refused) => match refused.take_message() {
-                // The connection was closed under us before a byte left: once more on a fresh one.
-                Some(request) => {
-                    *sent = false;
-                    sender = connect(address).await?;
-                    *sent = true;
-                    sender.send_request(request).await
-                }
-                None => Err(refused.into_error()),
-            },
-        };
-        let response = answered
-            .map_err(|error| CallError::NoAnswer(format!("{address} broke the call off: {error}")))?;
-        let status = response.status().as_u16();
-        let body = Limited::new(response.into_body(), bytes_max).collect().await;
-        let body =
-            body.map_err(|error| CallError::Nonsense(format!("{address}: its answer broke off: {error}")))?;
-        self.keep_idle(address, sender);
-        Answer::read(status, &body.to_bytes()).map_err(|why| CallError::Nonsense(format!("{address}: {why}")))
+        if wire.send(request).await.is_err() {
+            // The connection was closed under us. Nobody acts on a part of a request: once more on a fresh one.
+            wire = connect(address).await?;
+            let lost = |error| CallError::NotSent(format!("{address} takes no request: {error}"));
+            wire.send(request).await.map_err(lost)?;
+        }
+        *is_sent = true;
+        let answered = wire.receive(bytes_max).await;
+        let response = answered.map_err(|broken| match broken {
+            Broken::Silent(error) => CallError::NoAnswer(format!("{address} broke the call off: {error}")),
+            Broken::Odd(why) => CallError::Nonsense(format!("{address}: {why}")),
+        })?;
+        if response.keeps {
+            self.keep_idle(address, wire);
+        }
+        Answer::read(response.status, &response.body)
+            .map_err(|why| CallError::Nonsense(format!("{address}: {why}")))
     }
 
-    fn request(
-        &self,
-        group: &GroupName,
-        executor: &Executor,
-        verb: &str,
-        body: Bytes,
-    ) -> Result<Request<Full<Bytes>>, CallError> {
-        let mut request = Request::builder()
-            .method(Method::POST)
-            .uri(format!("{}/{verb}", executor.address.path()))
-            .header(HOST, executor.address.authority())
-            .header(CONTENT_TYPE, "application/json;charset=UTF-8");
-        if let Some(token) = self.tokens.of(group)
-            && let Ok(mut token) = HeaderValue::from_str(token)
-        {
-            token.set_sensitive(true);
-            let name = if executor.dialect == Dialect::Orth { ORTH_TOKEN_HEADER } else { TOKEN_HEADER };
-            request = request.header(name, token);
+    /// Head and body in one piece. Everything in the head was checked when it was read: addresses, names of groups and
+    /// tokens hold neither blanks nor line ends.
+    fn request(&self, group: &GroupName, executor: &Executor, verb: &str, body: &[u8]) -> Vec<u8> {
+        let Executor { address, dialect } = executor;
+        let mut request = Vec::with_capacity(512 + body.len());
+        let (path, host, len) = (address.path(), address.authority(), body.len());
+        // Writing to a vector never fails.
+        let _ = write!(
+            request,
+            "POST {path}/{verb} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json;charset=UTF-8\r\n\
+             Content-Length: {len}\r\n"
+        );
+        if let Some(token) = self.tokens.of(group) {
+            let name = if *dialect == Dialect::Orth { ORTH_TOKEN_HEADER } else { TOKEN_HEADER };
+            let _ = write!(request, "{name}: {token}\r\n");
         }
-        if executor.dialect == Dialect::Three {
-            request = request.header(GROUP_HEADER, group.as_str());
+        if *dialect == Dialect::Three {
+            let _ = write!(request, "{GROUP_HEADER}: {group}\r\n");
         }
-        request.body(Full::new(body)).map_err(|error| CallError::NotSent(error.to_string()))
+        request.extend_from_slice(b"\r\n");
+        request.extend_from_slice(body);
+        request
     }
 
-    fn take_idle(&self, address: &Address) -> Option<SendRequest<Full<Bytes>>> {
+    fn take_idle(&self, address: &Address) -> Option<Wire> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.get_mut(address)?;
-        while let Some(Idle { sender, since }) = kept.pop_back() {
-            if since.elapsed() < IDLE_TIME_MAX && sender.is_ready() {
-                return Some(sender);
+        while let Some(Idle { wire, since }) = kept.pop_back() {
+            if since.elapsed() < IDLE_TIME_MAX && wire.is_quiet() {
+                return Some(wire);
             }
         }
         None
     }
 
-    fn keep_idle(&self, address: &Address, sender: SendRequest<Full<Bytes>>) {
-        if sender.is_closed() {
-            return;
-        }
+    fn keep_idle(&self, address: &Address, wire: Wire) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = idle.entry(address.clone()).or_default();
-        kept.push_back(Idle { sender, since: Instant::now() });
-        if kept.len() > IDLE_PER_ADDRESS_MAX {
-            kept.pop_front();
+        let fresh = Idle { wire, since: Instant::now() };
+        match idle.get_mut(address) {
+            Some(kept) => {
+                kept.push_back(fresh);
+                if kept.len() > IDLE_PER_ADDRESS_MAX {
+                    kept.pop_front();
+                }
+            }
+            None => drop(idle.insert(address.clone(), VecDeque::from([fresh]))),
         }
     }
 
@@ -179,26 +186,15 @@ impl Client {
     pub(crate) fn sweep(&self) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|_, kept| {
-            kept.retain(|idle| idle.since.elapsed() < IDLE_TIME_MAX && !idle.sender.is_closed());
+            kept.retain(|idle| idle.since.elapsed() < IDLE_TIME_MAX && idle.wire.is_quiet());
             !kept.is_empty()
         });
     }
 }
 
-async fn connect(address: &Address) -> Result<SendRequest<Full<Bytes>>, CallError> {
+async fn connect(address: &Address) -> Result<Wire, CallError> {
     let (host, port) = address.host_and_port();
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let refused = |error: std::io::Error| CallError::NotSent(format!("{address} cannot be reached: {error}"));
-    let stream = TcpStream::connect((host, port)).await.map_err(refused)?;
-    let _ = stream.set_nodelay(true);
-    let (sender, connection) = http1::Builder::new()
-        .max_buf_size(64 << 10)
-        .handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| CallError::NotSent(format!("{address} cannot be spoken to: {error}")))?;
-    tokio::spawn(async move {
-        // Its end is seen by whoever uses the other half.
-        let _ = connection.await;
-    });
-    Ok(sender)
+    let wire = Wire::connect(host, port).await;
+    wire.map_err(|error| CallError::NotSent(format!("{address} cannot be reached: {error}")))
 }

@@ -9,7 +9,7 @@ use cadran_core::{
 };
 use futures::future::join_all;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::client::CallError;
 use super::lane::{Lane, Ticket};
@@ -19,31 +19,43 @@ use super::table::{Entry, Halt, Share};
 use super::wire::{Answer, OfJob, start_verb};
 use crate::journal::Key;
 
+/// Orders that go into the ledger with one write.
+const ORDERS_AT_ONCE_MAX: usize = 128;
+
 /// Executors asked at once for one order.
 const ASKED_AT_ONCE_MAX: usize = 32;
 
 impl Shared {
     pub(super) async fn take_orders(self: Arc<Shared>, mut orders: mpsc::UnboundedReceiver<Vec<Order>>) {
         while let Some(batch) = orders.recv().await {
-            let mut tickets = Vec::new();
-            let mut asked = Vec::new();
-            for order in batch {
-                match order {
-                    Order::Start(start) => self.begin(start, &mut tickets, &mut asked),
-                    Order::Stop { run, step, attempt } => self.halt(Key { run, step, attempt }, Halt::Stop),
-                    Order::Close { run } => self.close(run),
-                }
+            let mut batch = batch.into_iter().peekable();
+            while batch.peek().is_some() {
+                self.take_some(batch.by_ref().take(ORDERS_AT_ONCE_MAX));
+                // The first of a burst leave while the last are still being written down.
+                tokio::task::yield_now().await;
             }
-            // In the ledger before anything leaves.
-            self.state().ledger.write();
-            {
-                let mut lanes = self.lanes();
-                tickets.into_iter().for_each(|ticket| lanes.line_up(ticket));
+        }
+    }
+
+    fn take_some(self: &Arc<Shared>, orders: impl Iterator<Item = Order>) {
+        let (mut tickets, mut asked) = (Vec::new(), Vec::new());
+        for order in orders {
+            match order {
+                Order::Start(start) => self.begin(start, &mut tickets, &mut asked),
+                Order::Stop { run, step, attempt } => self.halt(Key { run, step, attempt }, Halt::Stop),
+                Order::Close { run } => self.close(run),
+                Order::Gone { address } => self.gone(&address),
             }
-            self.pump();
-            for key in asked {
-                tokio::spawn(Arc::clone(&self).ask(key));
-            }
+        }
+        // In the ledger before anything leaves.
+        self.state().ledger.write();
+        {
+            let mut lanes = self.lanes();
+            tickets.into_iter().for_each(|ticket| lanes.line_up(ticket));
+        }
+        self.pump();
+        for key in asked {
+            tokio::spawn(Arc::clone(self).ask(key));
         }
     }
 
@@ -72,7 +84,9 @@ impl Shared {
         };
         let share = |index, total, executor: &Executor, log| {
             let (address, status) = (executor.address.clone(), SeatStatus::Sent);
-            let seat = SeatRecord { index, total, address, log, at: placement.at, status, message: None };
+            let (attempt, at) = (start.attempt, placement.at);
+            let seat =
+                SeatRecord { index, total, address, log, attempt, at, ended_at: None, status, message: None };
             Share::new(seat, executor.dialect)
         };
         let shares = match &placement.seats {
@@ -173,7 +187,9 @@ impl Shared {
             total: 1,
             address: executor.address.clone(),
             log,
+            attempt: key.attempt,
             at,
+            ended_at: None,
             status: SeatStatus::Sent,
             message: None,
         };
@@ -205,17 +221,11 @@ impl Shared {
         let Ticket { what, job, address } = ticket;
         let began = Instant::now();
         if let Some((group, executor, verb, body, covers)) = self.prepare(what, began) {
-            let answer = {
-                let mut call = std::pin::pin!(self.client.call(&group, &executor, verb, body));
-                match timeout(self.options.slow_after, call.as_mut()).await {
-                    Ok(answer) => answer,
-                    Err(_) => {
-                        lane = self.lanes().overdue(lane, &address);
-                        self.pump();
-                        call.await
-                    }
-                }
+            let is_slow = || {
+                lane = self.lanes().overdue(lane, &address);
+                self.pump();
             };
+            let answer = self.client.call_noting(&group, &executor, verb, body, is_slow).await;
             self.lanes().arrived(lane, job, &address, began.elapsed(), Instant::now());
             self.answered(what, answer, covers);
         } else {

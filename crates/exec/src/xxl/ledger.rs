@@ -1,7 +1,7 @@
 //! What is out at executors, in an append-only file: what was sent, what came back, what may be forgotten.
 //!
-//! One line per fact. `S` an attempt is ordered, `P` one of its shares, `K` it is told to stop, `E` a share has ended,
-//! `C` its run is closed, `N` the number of a step for executors, `F` a log number that was used. A batch of facts is
+//! One line per fact. `S` an attempt is ordered, `P` one of its shares, `K` it is told to stop, `R` what a share came to
+//! in words, `E` it has ended, `C` its run is closed, `N` the number of a step for executors, `F` a log number that was used. A batch of facts is
 //! one write; there is no fsync, for the same reason as in the journal.
 
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ pub(crate) struct Kept {
     numbers: BTreeMap<(JobId, StepNo), u32>,
     /// The highest log number used.
     pub(crate) log_floor: u64,
+    /// What the share that ends with the next line came to.
+    result: Option<(Key, u32, Box<str>)>,
 }
 
 /// The file is written anew when it is larger than this and four times as large as what it has to say.
@@ -99,12 +101,19 @@ impl Ledger {
     }
 
     /// A share has ended. False when it had already.
-    pub(crate) fn end(&mut self, key: Key, index: u32, at: Millis, outcome: Outcome) -> bool {
+    pub(crate) fn end(
+        &mut self,
+        key: Key,
+        index: u32,
+        at: Millis,
+        outcome: Outcome,
+        result: Option<&str>,
+    ) -> bool {
         let Some(entry) = self.kept.entries.get_mut(&key) else { return false };
         let Some(share) = entry.shares.iter_mut().find(|share| share.seat.index == index) else {
             return false;
         };
-        if !share.end(at, outcome) {
+        if !share.end(at, outcome, result) {
             return false;
         }
         line_end(&mut self.buffer, key, share);
@@ -219,17 +228,34 @@ impl Kept {
                 self.log_floor = self.log_floor.max(log);
                 let entry = self.entries.get_mut(&key)?;
                 let status = SeatStatus::Running;
-                let seat = SeatRecord { index, total, address, log, at: entry.at, status, message: None };
+                let (attempt, at) = (key.attempt, entry.at);
+                let seat = SeatRecord {
+                    index,
+                    total,
+                    address,
+                    log,
+                    attempt,
+                    at,
+                    ended_at: None,
+                    status,
+                    message: None,
+                };
                 entry.shares.push(Share::new(seat, dialect));
             }
             "K" => self.entries.get_mut(&key)?.halt = Some(halt_of(rest)?),
+            "R" => {
+                let (index, text) = rest.split_once(' ')?;
+                self.result = Some((key, index.parse().ok()?, unescaped(text)));
+            }
             "E" => {
                 let mut words = rest.splitn(3, ' ');
                 let index: u32 = words.next()?.parse().ok()?;
                 let at = words.next()?.parse().ok()?;
                 let outcome = journal::parse_outcome(words.next()?)?;
+                let result = self.result.take().filter(|(of, share, _)| (*of, *share) == (key, index));
                 let entry = self.entries.get_mut(&key)?;
-                entry.shares.iter_mut().find(|share| share.seat.index == index)?.end(at, outcome);
+                let share = entry.shares.iter_mut().find(|share| share.seat.index == index)?;
+                share.end(at, outcome, result.as_ref().map(|(.., text)| &**text));
             }
             _ => {}
         }
@@ -296,6 +322,11 @@ fn halt_of(word: &str) -> Option<Halt> {
 
 fn line_end(out: &mut String, key: Key, share: &Share) {
     if let Some((at, outcome)) = &share.end {
+        if let Some(result) = share.seat.message.as_ref().filter(|_| *outcome == Outcome::Exited(0)) {
+            let result = escaped(result);
+            let _ =
+                writeln!(out, "R {} {} {} {} {result}", key.run, key.step.0, key.attempt, share.seat.index);
+        }
         let _ = write!(out, "E {} {} {} {} {at} ", key.run, key.step.0, key.attempt, share.seat.index);
         journal::write_outcome(out, outcome);
     }
@@ -316,7 +347,9 @@ mod tests {
                 total: shares,
                 address: format!("http://h:{}/x", index + 1).parse().expect("an address"),
                 log: 70 + u64::from(index),
+                attempt: 3,
                 at: 5,
+                ended_at: None,
                 status: SeatStatus::Running,
                 message: None,
             };
@@ -343,11 +376,12 @@ mod tests {
         for run in 1..=3 {
             ledger.begin(key(run), entry(2));
         }
-        assert!(ledger.end(key(1), 0, 8, Outcome::Reported(500, "no\nway".into())));
-        assert!(!ledger.end(key(1), 0, 9, Outcome::Exited(0)));
+        assert!(ledger.end(key(1), 0, 8, Outcome::Reported(500, "no\nway".into()), None));
+        assert!(!ledger.end(key(1), 0, 9, Outcome::Exited(0), None));
         assert!(ledger.halt(key(1), Halt::Stop));
         assert!(!ledger.halt(key(1), Halt::TimedOut), "the first reason counts");
-        assert!(ledger.end(key(2), 0, 8, Outcome::Exited(0)) && ledger.end(key(2), 1, 9, Outcome::Exited(0)));
+        assert!(ledger.end(key(2), 0, 8, Outcome::Exited(0), Some("all\nwell")));
+        assert!(ledger.end(key(2), 1, 9, Outcome::Exited(0), None));
         assert_eq!(ledger.close(RunId::from_raw(3)).len(), 1);
         let number = ledger.number(JobId(4), StepNo(1));
         assert_eq!([number, ledger.number(JobId(4), StepNo(2))], [NUMBER_MAX, NUMBER_MAX - 1]);
@@ -367,6 +401,9 @@ mod tests {
             assert_eq!((&*one.step_name, one.number, one.timeout_secs), ("a b\nc", 9, 7));
             let found = two.found(key(2));
             assert_eq!((found.lives, found.ended), (false, Some((9, Outcome::Exited(0)))));
+            let shares =
+                found.seats.iter().map(|seat| (seat.attempt, seat.ended_at, seat.message.as_deref()));
+            assert_eq!(shares.collect::<Vec<_>>(), [(3, Some(8), Some("all\nwell")), (3, Some(9), None)]);
             assert!(one.found(key(1)).lives);
             assert_eq!(one.shares[1].executor().dialect, Dialect::Three);
         }

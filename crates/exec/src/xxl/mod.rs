@@ -6,6 +6,7 @@
 
 mod client;
 mod departure;
+mod exchange;
 mod lane;
 mod ledger;
 mod options;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use cadran_core::{Executor, GroupName, RunId, SeatRecord, StepNo};
@@ -14,17 +14,28 @@ use super::remote::{Remote, Shared, json};
 use super::wire::{LogPart, LogRequest};
 use crate::logs::LogDir;
 
-/// How far logs were copied, by log number.
+/// How far logs were copied, by log number. Each has a lock of its own: two that copy the same lines would write them
+/// twice, and an executor that does not answer holds up nobody who reads another log.
 #[derive(Default)]
 pub(super) struct Pulled {
-    logs: BTreeMap<u64, Position>,
+    logs: BTreeMap<u64, Arc<tokio::sync::Mutex<Position>>>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Default)]
 struct Position {
+    /// The line to ask for next; 0 when nothing was copied yet.
     next_line: u64,
-    looked_at: Instant,
+    looked_at: Option<Instant>,
     is_whole: bool,
+}
+
+impl Pulled {
+    fn of(&mut self, log: u64) -> Arc<tokio::sync::Mutex<Position>> {
+        if self.logs.len() >= REMEMBERED_MAX && !self.logs.contains_key(&log) {
+            self.logs.pop_first();
+        }
+        self.logs.entry(log).or_default().clone()
+    }
 }
 
 /// One log of one share, and who has it.
@@ -82,24 +93,26 @@ impl Remote {
 
 impl Shared {
     async fn pull(&self, log: RemoteLog, group: GroupName, who: Executor) {
-        // One at a time: two that copy the same lines would write them twice.
-        let mut pulled = self.pulled.lock().await;
         let number = log.seat.log;
+        let position = self.pulled.lock().unwrap_or_else(PoisonError::into_inner).of(number);
+        let mut position = position.lock().await;
         let now = Instant::now();
-        let known = pulled.logs.get(&number).copied();
-        if known.is_some_and(|at| at.is_whole || (now - at.looked_at < PULL_PAUSE && !log.is_over)) {
+        let lately = position.looked_at.is_some_and(|at| now - at < PULL_PAUSE);
+        if position.is_whole || (lately && !log.is_over) {
             return;
         }
-        let mut next_line = known.map_or(1, |at| at.next_line);
         let dir = LogDir::new(self.options.logs.clone());
-        let path = dir.path(log.run, log.step, &log.step_name, log.attempt);
-        let mut is_fresh = known.is_none();
-        let mut is_whole = false;
+        let RemoteLog { run, step, step_name, attempt, seat, is_over } = log;
+        let path = match seat.total {
+            0 | 1 => dir.path(run, step, &step_name, attempt),
+            _ => dir.share_path(run, step, &step_name, attempt, seat.index),
+        };
         for _ in 0..PARTS_MAX {
+            let next_line = position.next_line.max(1);
             let request = LogRequest {
                 log_id: number,
-                log_date_tim: log.seat.at,
-                log_date_time: log.seat.at,
+                log_date_tim: seat.at,
+                log_date_time: seat.at,
                 from_line_num: next_line,
             };
             let Ok(answer) = self.client.call(&group, &who, "log", json(&request)).await else { break };
@@ -108,34 +121,25 @@ impl Shared {
             }
             let part = LogPart::read(&answer);
             if part.text.is_empty() || part.to_line < next_line {
-                is_whole = log.is_over;
+                position.is_whole = is_over;
                 break;
             }
-            let head = is_fresh.then(|| heading(&log.seat)).flatten();
-            let anew = is_fresh && log.seat.total == 1;
-            if write(&path, anew, head.as_deref(), &part, self.options.log_bytes_max).is_err() {
+            // What an earlier life of the server copied is copied anew.
+            let anew = position.next_line == 0;
+            if write(&path, anew, &part, self.options.log_bytes_max).is_err() {
                 break;
             }
-            is_fresh = false;
-            next_line = part.to_line + 1;
+            position.next_line = part.to_line + 1;
             if part.is_end {
-                is_whole = log.is_over;
+                position.is_whole = is_over;
                 break;
             }
         }
-        if pulled.logs.len() >= REMEMBERED_MAX {
-            pulled.logs.pop_first();
-        }
-        pulled.logs.insert(number, Position { next_line, looked_at: now, is_whole });
+        position.looked_at = Some(now);
     }
 }
 
-/// Shares of a broadcast stand in one log, each under a line of its own.
-fn heading(seat: &SeatRecord) -> Option<String> {
-    (seat.total > 1).then(|| format!("cadran: share {} of {} at {}\n", seat.index, seat.total, seat.address))
-}
-
-fn write(path: &Path, anew: bool, head: Option<&str>, part: &LogPart, bytes_max: u64) -> io::Result<()> {
+fn write(path: &Path, anew: bool, part: &LogPart, bytes_max: u64) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir)?;
     }
@@ -144,8 +148,7 @@ fn write(path: &Path, anew: bool, head: Option<&str>, part: &LogPart, bytes_max:
     if room == 0 {
         return Err(io::ErrorKind::StorageFull.into());
     }
-    let mut text = head.unwrap_or_default().to_owned();
-    text.push_str(&part.text);
+    let mut text = part.text.clone();
     if !text.ends_with('\n') {
         text.push('\n');
     }

@@ -36,6 +36,8 @@ pub struct RemoteCounts {
     pub accepted: u64,
     /// Orders that were refused or did not arrive.
     pub refused: u64,
+    /// Orders that were sent and never answered: whether they arrived is found out by asking.
+    pub unanswered: u64,
     /// Results that belonged to something.
     pub results: u64,
     /// Results of runs that are over or were never known.
@@ -61,7 +63,7 @@ pub(super) struct Shared {
     pub(super) client: Client,
     pub(super) state: Mutex<State>,
     pub(super) lanes: Mutex<Lanes<Errand>>,
-    pub(super) pulled: tokio::sync::Mutex<Pulled>,
+    pub(super) pulled: Mutex<Pulled>,
     outbox: Mutex<Vec<Report>>,
     ready: Notify,
     sink: Sink,
@@ -73,6 +75,7 @@ pub(super) struct Shared {
 pub(super) struct Counters {
     pub(super) accepted: AtomicU64,
     pub(super) refused: AtomicU64,
+    pub(super) unanswered: AtomicU64,
     pub(super) results: AtomicU64,
     pub(super) strays: AtomicU64,
     pub(super) lost: AtomicU64,
@@ -90,8 +93,11 @@ pub(super) struct State {
     pub(super) halting: BTreeSet<Key>,
 }
 
-/// Between two deliveries of reports: a burst goes together.
-const DELIVERY_PAUSE: Duration = Duration::from_millis(1);
+/// Threads that send orders and read answers.
+const SENDERS: usize = 2;
+
+/// Between two deliveries of reports: the first goes at once, and a burst goes together, with fewer turns and commits.
+const DELIVERY_PAUSE: Duration = Duration::from_millis(5);
 
 impl Remote {
     /// Opens the ledger of the previous life and returns what is known of each attempt whose run was not closed, and the
@@ -108,8 +114,8 @@ impl Remote {
         let found: Vec<Found> = ledger.kept.entries.iter().map(|(key, entry)| entry.found(*key)).collect();
         let floor = ledger.kept.log_floor;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            // One thread is enough for thousands of small calls a second; the server's own threads stay free.
-            .worker_threads(1)
+            // A burst of a second leaves as fast as two cores send it; the server's other threads have work enough.
+            .worker_threads(SENDERS)
             .thread_name("cadran-remote")
             .enable_all()
             .build()
@@ -119,7 +125,7 @@ impl Remote {
             client: Client::new(&options, tokens),
             state: Mutex::new(State::new(ledger)),
             lanes: Mutex::new(Lanes::new(options.fast, options.slow, options.slow_after, Instant::now())),
-            pulled: tokio::sync::Mutex::default(),
+            pulled: Mutex::default(),
             outbox: Mutex::default(),
             ready: Notify::new(),
             sink,
@@ -158,6 +164,11 @@ impl Remote {
         self.shared.distrust(address);
     }
 
+    /// An executor is there that was not: whatever was thought of it while it was away is forgotten.
+    pub fn returns(&self, address: &Address) {
+        self.shared.trust(address);
+    }
+
     /// What was counted.
     pub fn counts(&self) -> RemoteCounts {
         let counts = &self.shared.counts;
@@ -170,6 +181,7 @@ impl Remote {
         RemoteCounts {
             accepted: read(&counts.accepted),
             refused: read(&counts.refused),
+            unanswered: read(&counts.unanswered),
             results: read(&counts.results),
             strays: read(&counts.strays),
             lost: read(&counts.lost),

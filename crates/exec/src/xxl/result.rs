@@ -27,6 +27,7 @@ impl Shared {
                 self.end_share(errand, Outcome::NotStarted(text.into()), None);
             }
             Err(CallError::NoAnswer(text)) => {
+                self.counts.unanswered.fetch_add(1, Ordering::Relaxed);
                 // It may have arrived. Whoever watches finds out, or gives it up.
                 tracing::warn!(run = %errand.0.run, "{text}; waiting for a sign of the run");
                 let mut state = self.state();
@@ -106,8 +107,13 @@ impl Shared {
         kinds: &mut Vec<(Key, ReportKind)>,
     ) -> bool {
         let (key, index) = errand;
+        // An executor may call what was killed a success.
+        let outcome = match state.entry(key).and_then(|entry| entry.halt) {
+            Some(halt) => halt.outcome(),
+            None => outcome,
+        };
         let lost = outcome == Outcome::Lost;
-        if !state.ledger.end(key, index, (self.now)(), outcome) {
+        if !state.ledger.end(key, index, (self.now)(), outcome, output.as_deref()) {
             return false;
         }
         if lost {

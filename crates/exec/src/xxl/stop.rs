@@ -7,7 +7,7 @@ use cadran_core::{Address, Executor, GroupName, Outcome};
 use tokio::time::sleep;
 
 use super::remote::{Errand, Shared, ended, json};
-use super::table::Halt;
+use super::table::{Halt, Sight};
 use super::wire::OfJob;
 use crate::journal::Key;
 
@@ -40,7 +40,7 @@ impl Shared {
     }
 
     async fn end_attempt(self: Arc<Shared>, key: Key) {
-        let (group, number, kills, open) = {
+        let (group, number, kills, open, outcome) = {
             let mut state = self.state();
             let Some(entry) = state.entry(key) else { return };
             let open: Vec<Errand> = entry.open().map(|share| (key, share.seat.index)).collect();
@@ -49,7 +49,8 @@ impl Shared {
             let mut kills: Vec<Executor> = sent.map(|share| share.executor()).collect();
             kills.sort();
             kills.dedup();
-            (entry.group.clone(), entry.number, kills, open)
+            let outcome = entry.halt.map_or(Outcome::Stopped, Halt::outcome);
+            (entry.group.clone(), entry.number, kills, open, outcome)
         };
         for executor in &kills {
             self.disturb(&executor.address, number, key);
@@ -57,7 +58,7 @@ impl Shared {
         let calls = kills.iter().map(|executor| self.kill(&group, executor, number));
         futures::future::join_all(calls).await;
         for errand in open {
-            self.end_share(errand, Outcome::Stopped, None);
+            self.end_share(errand, outcome.clone(), None);
         }
         self.state().halting.remove(&key);
     }
@@ -95,10 +96,24 @@ impl Shared {
 
     /// An executor leaves: what it says about being idle is believed from here on.
     pub(super) fn distrust(&self, address: &Address) {
+        self.sights(address, |sight| sight.trusted = true);
+    }
+
+    /// An executor fell silent: nothing but its word that a job is on keeps what it has.
+    pub(super) fn gone(&self, address: &Address) {
+        self.sights(address, |sight| (sight.trusted, sight.gone) = (true, true));
+    }
+
+    /// An executor is back.
+    pub(super) fn trust(&self, address: &Address) {
+        self.sights(address, |sight| sight.gone = false);
+    }
+
+    fn sights(&self, address: &Address, change: impl Fn(&mut Sight)) {
         let mut state = self.state();
         for entry in state.ledger.kept.entries.values_mut() {
             for share in entry.shares.iter_mut().filter(|share| share.seat.address == *address) {
-                share.sight.trusted = true;
+                change(&mut share.sight);
             }
         }
     }

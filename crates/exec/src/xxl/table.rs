@@ -35,6 +35,16 @@ pub(crate) enum Halt {
     TimedOut,
 }
 
+impl Halt {
+    /// How what it ends has ended.
+    pub(crate) fn outcome(self) -> Outcome {
+        match self {
+            Halt::Stop => Outcome::Stopped,
+            Halt::TimedOut => Outcome::TimedOut,
+        }
+    }
+}
+
 /// One share at one executor.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
@@ -57,6 +67,8 @@ pub(crate) struct Sight {
     pub(crate) silent_since: Option<Instant>,
     /// The executor was seen to know when a job is on, or is known to have dropped what it had.
     pub(crate) trusted: bool,
+    /// The executor is on nobody's list any more.
+    pub(crate) gone: bool,
     /// When a later order took its place there, under [`Block::Cover`](cadran_core::Block).
     pub(crate) covered_at: Option<Instant>,
 }
@@ -69,6 +81,7 @@ impl Share {
             idle_since: None,
             silent_since: None,
             trusted: false,
+            gone: false,
             covered_at: None,
         };
         Share { seat, dialect, end: None, sight }
@@ -78,18 +91,28 @@ impl Share {
         Executor { address: self.seat.address.clone(), dialect: self.dialect }
     }
 
-    /// The first end counts.
-    pub(crate) fn end(&mut self, at: Millis, outcome: Outcome) -> bool {
+    /// The first end counts. `result` is what the executor said about a success.
+    pub(crate) fn end(&mut self, at: Millis, outcome: Outcome, result: Option<&str>) -> bool {
         if self.end.is_some() {
             return false;
         }
-        let well = outcome == Outcome::Exited(0);
-        self.seat.status = if well { SeatStatus::Succeeded } else { SeatStatus::Failed };
-        self.seat.message = said(&outcome);
+        self.seat.status = match outcome {
+            Outcome::Exited(0) => SeatStatus::Succeeded,
+            Outcome::Stopped => SeatStatus::Stopped,
+            Outcome::Lost => SeatStatus::Lost,
+            _ => SeatStatus::Failed,
+        };
+        let result = result.filter(|text| !text.is_empty() && outcome == Outcome::Exited(0));
+        let shown = result.map(|text| &text[..text.floor_char_boundary(RESULT_BYTES_MAX)]);
+        self.seat.message = shown.map(Into::into).or_else(|| said(&outcome));
+        self.seat.ended_at = Some(at);
         self.end = Some((at, outcome));
         true
     }
 }
+
+/// Longest result of a share that is kept with the run: the row holds those of all shares.
+const RESULT_BYTES_MAX: usize = 2_000;
 
 /// What an outcome says about a share, in words.
 fn said(outcome: &Outcome) -> Option<Box<str>> {
@@ -114,10 +137,8 @@ impl Entry {
         if self.shares.is_empty() || self.open().next().is_some() {
             return None;
         }
-        match self.halt {
-            Some(Halt::Stop) => return Some(Outcome::Stopped),
-            Some(Halt::TimedOut) => return Some(Outcome::TimedOut),
-            None => {}
+        if let Some(halt) = self.halt {
+            return Some(halt.outcome());
         }
         if let [share] = &self.shares[..] {
             return share.end.as_ref().map(|(_, outcome)| outcome.clone());
@@ -155,7 +176,10 @@ impl Entry {
             started_at: self.at,
             lives: ended.is_none() && !self.shares.is_empty(),
             ended,
-            output: None,
+            output: match &self.shares[..] {
+                [only] => only.seat.message.clone().filter(|_| only.seat.status == SeatStatus::Succeeded),
+                _ => None,
+            },
             seats: self.shares.iter().map(|share| share.seat.clone()).collect(),
         }
     }
@@ -173,7 +197,9 @@ mod tests {
                 total,
                 address,
                 log: u64::from(index),
+                attempt: 1,
                 at: 1,
+                ended_at: None,
                 status: SeatStatus::Sent,
                 message: None,
             };
@@ -200,8 +226,8 @@ mod tests {
             let mut entry = Entry { halt, ..entry(ends.len() as u32) };
             for (share, end) in entry.shares.iter_mut().zip(ends) {
                 if let Some(outcome) = end {
-                    assert!(share.end(5, (*outcome).clone()));
-                    assert!(!share.end(6, Outcome::Lost), "the first end counts");
+                    assert!(share.end(5, (*outcome).clone(), None));
+                    assert!(!share.end(6, Outcome::Lost, None), "the first end counts");
                 }
             }
             assert_eq!(entry.outcome(), expected, "{ends:?}");

@@ -15,11 +15,16 @@ use crate::journal::Key;
 /// Executors asked at once.
 const LOOKS_AT_ONCE_MAX: usize = 64;
 
+/// Executors remembered for knowing when a job is on. Those that were forgotten show it again.
+const KNOWING_MAX: usize = 10_000;
+
 /// What an executor said when it was asked about a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Busy,
     Idle,
+    /// Something answers that does not know the question.
+    Odd,
     Silent,
 }
 
@@ -102,7 +107,11 @@ impl Shared {
             for (((executor, _), (_, errands)), answer) in some.iter().zip(answers) {
                 let seen = seen(&answer);
                 if seen == Seen::Busy {
-                    self.state().knowing.insert(executor.address.clone());
+                    let knowing = &mut self.state().knowing;
+                    if knowing.len() >= KNOWING_MAX {
+                        knowing.clear();
+                    }
+                    knowing.insert(executor.address.clone());
                 }
                 for errand in errands {
                     self.judge(*errand, seen);
@@ -120,7 +129,10 @@ impl Shared {
             let address = share.seat.address.clone();
             let sight = &mut share.sight;
             match seen {
-                Seen::Busy => (sight.idle_since, sight.silent_since) = (None, None),
+                Seen::Odd if sight.gone => {
+                    sight.silent_since.get_or_insert(now);
+                }
+                Seen::Busy | Seen::Odd => (sight.idle_since, sight.silent_since) = (None, None),
                 Seen::Idle => {
                     sight.silent_since = None;
                     sight.idle_since.get_or_insert(now);
@@ -134,9 +146,11 @@ impl Shared {
             let trusted = sight.trusted || state.knowing.contains(&address);
             let idle_max = if trusted { options.idle_time_max } else { options.doubtful_time_max };
             // An order that was never answered is given up sooner.
-            let silent_max = match sight.accepted {
-                true => options.silent_time_max,
-                false => options.silent_time_max / 3,
+            let silent_max = match (sight.accepted, sight.gone) {
+                (true, false) => options.silent_time_max,
+                // It was silent for long before it left the roster.
+                (true, true) => options.idle_time_max,
+                (false, _) => options.silent_time_max / 3,
             };
             sight.idle_since.is_some_and(|at| now - at >= idle_max)
                 || sight.silent_since.is_some_and(|at| now - at >= silent_max)
@@ -151,7 +165,8 @@ impl Shared {
 fn seen(answer: &Result<Answer, CallError>) -> Seen {
     match answer {
         Ok(answer) if answer.is_ok() => Seen::Idle,
-        Ok(_) | Err(CallError::Nonsense(_)) => Seen::Busy,
+        Ok(_) => Seen::Busy,
+        Err(CallError::Nonsense(_)) => Seen::Odd,
         Err(CallError::NotSent(_) | CallError::NoAnswer(_)) => Seen::Silent,
     }
 }

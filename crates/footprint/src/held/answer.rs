@@ -8,8 +8,8 @@ use crate::Mode;
 pub enum Standing {
     /// It has all it asked for.
     Holds,
-    /// It waits. [`Reservations::why`](super::Reservations::why) says for what.
-    Waits,
+    /// It waits, for this among other things.
+    Waits(Blocked),
 }
 
 /// What stops an owner.

@@ -20,6 +20,8 @@ pub(super) struct Wish {
     pub(super) step: String,
     /// The attempt to begin with.
     pub(super) attempt: u32,
+    /// Which share of a broadcast.
+    pub(super) share: Option<u32>,
     /// Nothing of later attempts.
     pub(super) only: bool,
     /// The byte to begin with.
@@ -166,8 +168,8 @@ impl Follower {
         let steps = self.record.as_ref().map(|(_, steps)| &**steps).unwrap_or_default();
         let Some(no) = log::step_no(&self.wish.step, steps, &files) else { return Ok(None) };
         let to = self.at.saturating_add(log::PIECE_BYTES_MAX);
-        let chunk =
-            log::read_chunk(self.state.logs.clone(), self.wish.run, no, self.attempt, self.at, to).await?;
+        let at = (no, self.attempt, self.wish.share);
+        let chunk = log::read_chunk(self.state.logs.clone(), self.wish.run, at, self.at, to).await?;
         if chunk.bytes.is_empty() {
             return Ok(None);
         }

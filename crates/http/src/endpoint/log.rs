@@ -37,6 +37,9 @@ pub(super) struct LogItem {
     /// Its place in the job; handlers follow the steps.
     step_no: u16,
     attempt: u32,
+    /// Which share of a broadcast, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<u32>,
     /// Its size now.
     bytes: u64,
 }
@@ -64,6 +67,7 @@ pub(super) async fn list(
             step: full_name(&file, &steps).to_owned(),
             step_no: file.step_no.0,
             attempt: file.attempt,
+            share: file.share,
             bytes: file.bytes,
         })
         .collect();
@@ -77,6 +81,8 @@ pub(super) async fn list(
 pub(super) struct LogFields {
     /// Which attempt; the latest unless given.
     attempt: Option<u32>,
+    /// Which share of a broadcast; the first that printed something unless given.
+    share: Option<u32>,
     /// Only what comes from this byte on.
     from: Option<u64>,
     /// Only the last so many lines, at most 10000.
@@ -115,7 +121,7 @@ pub(super) async fn read(
     state.server.refresh_logs(run, steps, found.record.state.status.is_ended()).await;
     let files = files(&state.logs, run).await?;
     let no = step_no(&step, steps, &files);
-    let file = no.and_then(|no| pick(&files, no, fields.attempt));
+    let file = no.and_then(|no| pick(&files, no, fields.attempt, fields.share));
     let (from, tail) = (fields.from, fields.tail);
     if from.is_some() && tail.is_some() {
         return Err(ApiError::bad_query("from and tail cannot be given together".into()));
@@ -140,7 +146,8 @@ pub(super) async fn read(
             .try_acquire_owned()
             .map_err(|_| ApiError::too_many_followers(crate::state::FOLLOWERS_MAX))?;
         let attempt = fields.attempt.or(file.map(|file| file.attempt)).unwrap_or(1);
-        let wish = follow::Wish { run, step, attempt, only: fields.attempt.is_some(), from: start };
+        let share = fields.share.or(file.and_then(|file| file.share));
+        let wish = follow::Wish { run, step, attempt, share, only: fields.attempt.is_some(), from: start };
         let events = headers.get(ACCEPT).is_some_and(|accept| {
             accept.as_bytes().windows(b"text/event-stream".len()).any(|part| part == b"text/event-stream")
         });
@@ -154,7 +161,7 @@ pub(super) async fn read(
         Wanted::Part(from, to) => (true, from, to),
         Wanted::Unsatisfiable => return Err(ApiError::range_outside(file.bytes)),
     };
-    let body = piece(state.logs, run, file.step_no, file.attempt, from, to);
+    let body = piece(state.logs, run, file.clone(), from, to);
     let mut response = ([(CONTENT_TYPE, PLAIN), (ACCEPT_RANGES, "bytes")], body).into_response();
     response.headers_mut().insert(CONTENT_LENGTH, (to - from).into());
     if part {
@@ -174,14 +181,15 @@ pub(super) const PLAIN: &str = "text/plain; charset=utf-8";
 pub(super) const PIECE_BYTES_MAX: u64 = 256 * 1024;
 
 /// Bytes `from..to` of a log as a body that is read while it is sent.
-fn piece(logs: LogDir, run: RunId, step: StepNo, attempt: u32, from: u64, to: u64) -> Body {
+fn piece(logs: LogDir, run: RunId, file: LogFile, from: u64, to: u64) -> Body {
     Body::from_stream(stream::try_unfold(from, move |at| {
-        let logs = logs.clone();
+        let (logs, step, attempt, share) = (logs.clone(), file.step_no, file.attempt, file.share);
         async move {
             if at >= to {
                 return Ok::<_, std::io::Error>(None);
             }
-            let chunk = read_chunk(logs, run, step, attempt, at, to.min(at + PIECE_BYTES_MAX)).await?;
+            let chunk =
+                read_chunk(logs, run, (step, attempt, share), at, to.min(at + PIECE_BYTES_MAX)).await?;
             if chunk.bytes.is_empty() {
                 // Removed while it was sent: the answer breaks off instead of pretending to be whole.
                 return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the log went away"));
@@ -195,12 +203,11 @@ fn piece(logs: LogDir, run: RunId, step: StepNo, attempt: u32, from: u64, to: u6
 pub(super) async fn read_chunk(
     logs: LogDir,
     run: RunId,
-    step: StepNo,
-    attempt: u32,
+    (step, attempt, share): (StepNo, u32, Option<u32>),
     from: u64,
     to: u64,
 ) -> std::io::Result<LogChunk> {
-    tokio::task::spawn_blocking(move || logs.read(run, step, attempt, from, to))
+    tokio::task::spawn_blocking(move || logs.read_share(run, step, attempt, share, from, to))
         .await
         .map_err(std::io::Error::other)?
 }
@@ -211,10 +218,17 @@ pub(super) async fn files(logs: &LogDir, run: RunId) -> Result<Vec<LogFile>, Api
     listed.map_err(ApiError::log_unreadable)
 }
 
-/// The attempt that was asked for, or the latest.
-pub(super) fn pick(files: &[LogFile], no: StepNo, attempt: Option<u32>) -> Option<&LogFile> {
-    let of_step = files.iter().filter(|file| file.step_no == no);
-    of_step
+/// The attempt and share that were asked for, or the latest attempt of the first share.
+pub(super) fn pick(
+    files: &[LogFile],
+    no: StepNo,
+    attempt: Option<u32>,
+    share: Option<u32>,
+) -> Option<&LogFile> {
+    let of_step = || files.iter().filter(|file| file.step_no == no);
+    let share = share.or_else(|| of_step().filter_map(|file| file.share).min());
+    of_step()
+        .filter(|file| file.share == share)
         .filter(|file| attempt.is_none_or(|attempt| file.attempt == attempt))
         .max_by_key(|file| file.attempt)
 }
@@ -247,7 +261,8 @@ fn full_name<'a>(file: &'a LogFile, steps: &'a [StepRecord]) -> &'a str {
 /// Where the last `lines` lines begin, looked for in the last piece that one read may return.
 async fn tail_start(logs: &LogDir, run: RunId, file: &LogFile, lines: usize) -> Result<u64, ApiError> {
     let from = file.bytes.saturating_sub(LogDir::READ_BYTES_MAX);
-    let chunk = read_chunk(logs.clone(), run, file.step_no, file.attempt, from, file.bytes).await;
+    let at = (file.step_no, file.attempt, file.share);
+    let chunk = read_chunk(logs.clone(), run, at, from, file.bytes).await;
     let chunk = chunk.map_err(ApiError::log_unreadable)?;
     Ok(from + last_lines(&chunk.bytes, lines) as u64)
 }
@@ -295,8 +310,13 @@ mod tests {
             output: None,
             seats: Vec::new(),
         };
-        let file =
-            |no: u16, name: &str| LogFile { step_no: StepNo(no), step: name.into(), attempt: 1, bytes: 0 };
+        let file = |no: u16, name: &str| LogFile {
+            step_no: StepNo(no),
+            step: name.into(),
+            attempt: 1,
+            share: None,
+            bytes: 0,
+        };
         let steps = [step("build"), step("a b"), step("a_b"), step("7"), step("on_exit")];
         let files = [file(0, "build"), file(1, "a_b"), file(2, "a_b"), file(7, "on_exit")];
         let check = |text: &str, no: Option<u16>| {

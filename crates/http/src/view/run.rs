@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use cadran_core::{Millis, RunRecord, RunStatus, RunUpdate, SeatRecord, StepRecord};
+use cadran_core::{Millis, RunRecord, RunStatus, RunUpdate, SeatRecord, SeatStatus, StepRecord};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -53,6 +53,28 @@ pub(crate) struct RunItem {
     skip_reason: Option<&'static str>,
     /// What became of it and why, in a sentence.
     explanation: String,
+    /// The shares of its latest broadcast, counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shares: Option<ShareCounts>,
+}
+
+/// How the shares of a broadcast stand.
+#[derive(Serialize, ToSchema)]
+struct ShareCounts {
+    total: usize,
+    succeeded: usize,
+    /// Failed, stopped or lost.
+    failed: usize,
+}
+
+impl ShareCounts {
+    fn of(steps: &[StepRecord]) -> Option<ShareCounts> {
+        let shared = |step: &&StepRecord| step.seats.first().is_some_and(|seat| seat.total > 1);
+        let seats = &steps.iter().rev().find(shared)?.seats;
+        let succeeded = seats.iter().filter(|seat| seat.status == SeatStatus::Succeeded).count();
+        let ended = seats.iter().filter(|seat| seat.status.is_ended()).count();
+        Some(ShareCounts { total: seats.len(), succeeded, failed: ended - succeeded })
+    }
 }
 
 /// One run with its steps.
@@ -111,9 +133,21 @@ struct SeatItem {
     total: u32,
     /// The number of its log there.
     log_id: u64,
-    /// `sent`, `running`, `succeeded` or `failed`.
+    /// Which attempt of the step it belongs to.
+    attempt: u32,
+    /// `sent`, `running`, `succeeded`, `failed`, `stopped` or `lost`.
     status: &'static str,
-    /// What the executor said.
+    /// When its order was made.
+    ordered_at: String,
+    ordered_at_ms: Millis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at_ms: Option<Millis>,
+    /// From order to end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<Millis>,
+    /// What the executor said: its result, or why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
 }
@@ -125,7 +159,13 @@ impl SeatItem {
             index: seat.index,
             total: seat.total,
             log_id: seat.log,
+            attempt: seat.attempt,
             status: seat.status.word(),
+            ordered_at: instant::to_text(seat.at),
+            ordered_at_ms: seat.at,
+            ended_at: seat.ended_at.map(instant::to_text),
+            ended_at_ms: seat.ended_at,
+            duration_ms: duration(Some(seat.at), seat.ended_at),
             message: seat.message.as_deref().map(str::to_owned),
         }
     }
@@ -160,6 +200,7 @@ impl RunItem {
             parent: promise.parent.map(|(run, _)| run.to_string()),
             skip_reason: state.skip.map(|reason| reason.word()),
             explanation: explanation(state),
+            shares: ShareCounts::of(state.steps.as_deref().unwrap_or_default()),
         }
     }
 }

@@ -17,9 +17,13 @@ pub(super) struct Row<'t> {
 }
 
 /// Rows of all tables together: far more jobs than a server of the kind can have.
-const ROWS_MAX: usize = 1_000_000;
+pub(super) const ROWS_MAX: usize = 1_000_000;
 
 impl Table {
+    pub(super) fn new(columns: Vec<String>, rows: Vec<Vec<Option<String>>>) -> Table {
+        Table { columns, rows }
+    }
+
     pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         self.rows.iter().map(|values| Row { table: self, values })
     }

@@ -1,14 +1,18 @@
 //! `cadran import`: jobs of another scheduler as job files.
 
 mod dump;
+mod live;
 mod xxl_job;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use serde_json::json;
+
+use dump::Table;
 
 /// Write job files from what another scheduler has.
 #[derive(Debug, clap::Args)]
@@ -19,11 +23,12 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum From {
-    /// From a dump of XXL-JOB's database, as `mysqldump` writes it.
+    /// From XXL-JOB's database: the tables of a running MySQL or MariaDB, or a dump of them.
     #[command(
         after_help = "Reads the tables xxl_job_info and xxl_job_group, writes one job file for each job and \
 executors.yaml for groups with addresses, and says what was not carried over.\n\nExamples:\n  mysqldump xxl_job \
-xxl_job_info xxl_job_group > dump.sql\n  cadran import xxl-job dump.sql --to jobs --timezone Asia/Shanghai"
+xxl_job_info xxl_job_group > dump.sql\n  cadran import xxl-job dump.sql --to jobs --timezone Asia/Shanghai\n  \
+MYSQL_PWD=… cadran import xxl-job mysql://reader@db:3306/xxl_job --to jobs --timezone Asia/Shanghai"
     )]
     XxlJob(XxlJob),
 }
@@ -31,8 +36,9 @@ xxl_job_info xxl_job_group > dump.sql\n  cadran import xxl-job dump.sql --to job
 /// What to read and where to write.
 #[derive(Debug, clap::Args)]
 struct XxlJob {
-    /// The dump.
-    dump: PathBuf,
+    /// The dump, or `mysql://USER@HOST:PORT/DATABASE`; a password is taken from MYSQL_PWD when the address has none.
+    #[arg(value_name = "DUMP|URL")]
+    source: String,
     /// Folder for the job files; files that are there are left alone.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
@@ -51,14 +57,7 @@ const DUMP_BYTES_MAX: u64 = 1 << 30;
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let From::XxlJob(args) = args.from;
     cadran_core::Zone::get(&args.timezone).map_err(|error| anyhow::anyhow!("--timezone: {error}"))?;
-    let name = args.dump.display();
-    let len = fs::metadata(&args.dump).with_context(|| format!("cannot read {name}"))?.len();
-    if len > DUMP_BYTES_MAX {
-        bail!("{name} has {len} bytes; dump the tables xxl_job_info and xxl_job_group alone");
-    }
-    let text = fs::read(&args.dump).with_context(|| format!("cannot read {name}"))?;
-    let tables =
-        dump::read(&String::from_utf8_lossy(&text)).map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
+    let (name, tables) = read(&args.source)?;
     let found = xxl_job::convert(&tables, &args.timezone).map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
     fs::create_dir_all(&args.to).with_context(|| format!("cannot make {}", args.to.display()))?;
     let mut written = Vec::new();
@@ -86,4 +85,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         args.to.display()
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// The tables, and what to call where they are from.
+fn read(source: &str) -> anyhow::Result<(String, BTreeMap<String, Table>)> {
+    if source.starts_with("mysql:") || source.starts_with("mariadb:") {
+        let name = live::shown(source);
+        let tables = live::read(source).with_context(|| name.clone())?;
+        return Ok((name, tables));
+    }
+    let len = fs::metadata(source).with_context(|| format!("cannot read {source}"))?.len();
+    if len > DUMP_BYTES_MAX {
+        bail!("{source} has {len} bytes; dump the tables xxl_job_info and xxl_job_group alone");
+    }
+    let text = fs::read(source).with_context(|| format!("cannot read {source}"))?;
+    let tables =
+        dump::read(&String::from_utf8_lossy(&text)).map_err(|why| anyhow::anyhow!("{source}: {why}"))?;
+    Ok((source.to_owned(), tables))
 }

@@ -20,7 +20,7 @@ pub(super) struct Converted {
 
 /// Job files of the tables of a dump. `zone` is the one the scheduler ran in.
 pub(super) fn convert(tables: &BTreeMap<String, Table>, zone: &str) -> Result<Converted, String> {
-    let jobs = tables.get("xxl_job_info").ok_or("there is no table xxl_job_info in it")?;
+    let jobs = tables.get("xxl_job_info").ok_or("there is no table xxl_job_info")?;
     if !jobs.has("executor_handler") {
         return Err(
             "the columns of xxl_job_info are not known; dump with the table definitions, or with -c".into()
@@ -41,8 +41,7 @@ pub(super) fn convert(tables: &BTreeMap<String, Table>, zone: &str) -> Result<Co
         let Some(name) = names.get(row.get("id")) else { continue };
         let group = groups.get(row.get("job_group")).map_or("", |group| group.get("app_name").trim());
         if group.is_empty() {
-            out.remarks
-                .push(format!("{name}: its group {} is not in the dump; left out", row.get("job_group")));
+            out.remarks.push(format!("{name}: its group {} is not there; left out", row.get("job_group")));
             continue;
         }
         let text = job_text(&row, group, zone, &names, name, &mut out.remarks);
@@ -185,7 +184,7 @@ fn job_text(
         .filter_map(|id| match names.get(id) {
             Some(child) => Some(Value::from(child.as_str())),
             None => {
-                remark(format!("its child {id} is not in the dump"));
+                remark(format!("its child {id} is not there"));
                 None
             }
         })

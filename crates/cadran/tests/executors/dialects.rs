@@ -1,0 +1,147 @@
+//! Executors that speak otherwise, and those whose addresses were typed in.
+
+use std::fs;
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+
+use super::stub::{Speech, Stub, TOKEN, call};
+use super::support::Home;
+use super::{door, ended, job, run, serve, trigger};
+
+fn members(order: &Value) -> usize {
+    order.as_object().map_or(0, |members| members.len())
+}
+
+#[test]
+fn every_dialect_is_spoken_as_its_executors_expect() {
+    for (speech, word, verb) in [
+        (Speech::Two, "xxl-job", "run"),
+        (Speech::Three, "xxl-job-3.5", "trigger"),
+        (Speech::Orth, "orth", "run"),
+    ] {
+        let home = Home::new();
+        let server = serve(&home, "127.0.0.1:0");
+        let stub = Stub::speaking(&door(&server), speech);
+        stub.register("g");
+        let shown = home.json(&["executors", "--json"]);
+        assert_eq!(shown["groups"][0]["executors"][0]["dialect"], word, "{shown}");
+        home.job("quick", &job("quick", "block: concurrent\nconcurrency: 3\nschedule: every 1s\n"));
+        home.job("hold", &job("hold", ""));
+
+        // An order, and its result.
+        let order = stub.wait(verb, 1).remove(0);
+        assert_eq!((stub.calls("run").is_empty(), stub.calls("trigger").is_empty()).0, verb == "trigger");
+        let headers = stub.headers(verb);
+        let header = |name: &str| headers.get(name).map(String::as_str);
+        match speech {
+            Speech::Two | Speech::Three => {
+                assert_eq!(
+                    (members(&order), &order["executorBlockStrategy"]),
+                    (12, &json!("SERIAL_EXECUTION"))
+                );
+                assert_eq!(header("xxl-job-access-token"), Some(TOKEN));
+            }
+            Speech::Orth => {
+                assert_eq!((members(&order), &order["executorBlockStrategy"]), (14, &json!("CONCURRENT")));
+                assert_eq!(order["executorConcurrency"], 3, "{order}");
+                let due = order["scheduleTime"].as_i64().expect("the instant it stands for");
+                assert_eq!(due % 1000, 0, "{order}");
+                assert_eq!(
+                    (header("orth-access-token"), header("xxl-job-access-token")),
+                    (Some(TOKEN), None)
+                );
+            }
+        }
+        assert_eq!(header("xxl-job-appname"), (speech == Speech::Three).then_some("g"));
+        let done = server.run_with("quick", "succeeded");
+
+        // Its log, and a stop.
+        let log = home.client(&["logs", done["id"].as_str().expect("an id")]);
+        assert!(String::from_utf8_lossy(&log.stdout).contains("line 3 of"), "{speech:?}");
+        let asked = &stub.calls("log")[0];
+        assert_eq!(asked["logDateTime"], asked["logDateTim"], "each reads its own spelling");
+        home.remove_job("quick");
+        let id = trigger(&server, "hold");
+        server.run_is(&id, "running");
+        assert!(home.client(&["stop", &id]).status.success());
+        assert_eq!(ended(&server, &id)["status"], "stopped", "{speech:?}");
+        assert_eq!(stub.wait("kill", 1).len(), 1);
+        stub.leave("g");
+        assert_eq!(home.json(&["executors", "--json"])["groups"], json!([]), "{speech:?}");
+        assert!(server.stop().success());
+    }
+}
+
+#[test]
+fn jobs_are_started_stopped_and_triggered_by_number_and_never_written_from_outside() {
+    let home = Home::new();
+    let server = serve(&home, "127.0.0.1:0");
+    let door = door(&server);
+    let stub = Stub::speaking(&door, Speech::Three);
+    stub.register("g");
+    home.job("quick", &job("quick", "params: none\n"));
+    let done = run(&server, "quick");
+    assert_eq!(done["status"], "succeeded");
+    let number = stub.calls("trigger")[0]["jobId"].clone();
+    let headers = [("XXL-JOB-ACCESS-TOKEN", TOKEN), ("XXL-JOB-APPNAME", "g")];
+    let ask = |verb: &str, body: Value| call(&door, verb, &body, &headers);
+    let answer = ask("triggerJob", json!({"id": number, "executorParam": "by number"}));
+    assert_eq!(answer["code"], 200, "{answer}");
+    let order = stub.wait("trigger", 2).remove(1);
+    assert_eq!(order["executorParams"], "by number", "{order}");
+    assert_eq!(ask("stopJob", json!({"id": number}))["code"], 200);
+    assert_eq!(home.json(&["jobs", "--json"])["jobs"][0]["state"], "paused");
+    assert_eq!(ask("startJob", json!({"id": number}))["code"], 200);
+    for (verb, body) in [
+        ("addJob", json!({"jobGroup": 1, "name": "x", "executorHandler": "quick"})),
+        ("updateJob", json!({"id": number, "name": "x"})),
+        ("removeJob", json!({"id": number})),
+    ] {
+        let answer = ask(verb, body);
+        assert_eq!(answer["code"], 500, "{verb}: {answer}");
+        assert!(
+            answer["msg"].as_str().is_some_and(|text| text.contains("jobs are files")),
+            "{verb}: {answer}"
+        );
+    }
+    assert_eq!(run(&server, "quick")["status"], "succeeded", "the job is as it was");
+}
+
+#[test]
+fn typed_in_addresses_are_used_in_their_order_with_their_own_token() {
+    let home = Home::new();
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");
+    let door = port.to_string();
+    let mut stubs: Vec<Stub> = (0..3).map(|_| Stub::new(&door)).collect();
+    stubs.sort_by(|a, b| b.address.cmp(&a.address));
+    let [one, two, three] = &stubs[..] else { panic!("three") };
+    fs::create_dir_all(home.data()).expect("a directory");
+    let text = format!(
+        "token: {TOKEN}\ngroups:\n  g: {{token: its-own-token, addresses: [\"{}\", \"{}/\"]}}\n  new: \
+         {{dialect: xxl-job-3.5, addresses: \"{}\"}}\n",
+        one.address, two.address, three.address
+    );
+    fs::write(home.data().join("executors.yaml"), text).expect("written");
+    let server = home.serve_with(&["--executor-listen", &door]);
+    home.job("first", &job("quick", "route: first\n"));
+    home.job("last", &job("quick", "route: last\n"));
+    home.job("all", &job("quick", "route: broadcast\n"));
+    home.job("new", "executor: new\nhandler: quick\n");
+    for (name, shares) in [("first", 1), ("last", 1), ("all", 2), ("new", 1)] {
+        let done = run(&server, name);
+        assert_eq!(done["status"], "succeeded", "{name}: {done}");
+        assert_eq!(done["steps"][0]["executors"].as_array().map(Vec::len), Some(shares), "{done}");
+    }
+    let counts = |verb| stubs.iter().map(|stub| stub.calls(verb).len()).collect::<Vec<_>>();
+    assert_eq!((counts("run"), counts("trigger")), (vec![2, 2, 0], vec![0, 0, 1]));
+    assert_eq!(one.headers("run").get("xxl-job-access-token").map(String::as_str), Some("its-own-token"));
+    assert_eq!(three.headers("trigger").get("xxl-job-appname").map(String::as_str), Some("new"));
+    // Who registers in such a group is not asked for more, and with the wrong token not even heard.
+    let body = json!({"registryGroup": "EXECUTOR", "registryKey": "g", "registryValue": three.address});
+    assert_eq!(call(&door, "registry", &body, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)])["code"], 500);
+    assert_eq!(call(&door, "registry", &body, &[("XXL-JOB-ACCESS-TOKEN", "its-own-token")])["code"], 200);
+    assert_eq!(run(&server, "all")["steps"][0]["executors"].as_array().map(Vec::len), Some(2));
+    let shown = home.json(&["executors", "--json"]);
+    assert_eq!((&shown["groups"][0]["name"], &shown["groups"][0]["typed"]), (&json!("g"), &json!(true)));
+}
