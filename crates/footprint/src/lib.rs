@@ -19,7 +19,7 @@
 //!
 //! assert!(held.acquire(1, &read).is_ok());
 //! assert!(held.acquire(2, &read).is_ok()); // Readers share.
-//! assert!(matches!(held.wait(3, 0, &write)?, Standing::Waits(_)));
+//! assert_eq!(held.wait(3, 0, &write)?, Standing::Waits);
 //! assert_eq!(held.why(3).unwrap().blocked.key, orders);
 //!
 //! let mut granted = Vec::new();

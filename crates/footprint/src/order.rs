@@ -46,17 +46,25 @@ impl Sorter {
         }
         // Nearly sorted: nobody is further from its place than its bucket is long.
         let scattered = &mut self.scattered[..];
+        // Those that begin alike come to stand side by side, the later one after the earlier.
+        let mut differ = true;
         for at in 1..scattered.len() {
             let this = scattered[at];
             let mut to = at;
-            while to > 0 && scattered[to - 1] > this {
-                scattered[to] = scattered[to - 1];
+            let mut before = scattered[at - 1];
+            while before > this {
+                scattered[to] = before;
                 to -= 1;
+                if to == 0 {
+                    before = !this;
+                    break;
+                }
+                before = scattered[to - 1];
             }
             scattered[to] = this;
+            differ &= (before ^ this) >> 32 != 0;
         }
-        let alike = |pair: &[u64]| pair[0] >> 32 == pair[1] >> 32;
-        if !scattered.windows(2).fold(false, |any, pair| any | alike(pair)) {
+        if differ {
             order.extend(scattered.iter().map(|at| *at as u32));
             return;
         }
@@ -86,7 +94,7 @@ impl Sorter {
             return false;
         }
         let lead = differ.leading_zeros();
-        let bits = heads.len().ilog2().clamp(1, 20);
+        let bits = (heads.len().ilog2() + 1).min(20);
         self.counts.clear();
         self.counts.resize(1 << bits, 0);
         let counts = &mut self.counts[..];

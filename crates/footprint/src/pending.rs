@@ -38,8 +38,9 @@ impl std::fmt::Display for PendingFull {
 
 impl std::error::Error for PendingFull {}
 
-/// Recent items remembered by their hash, so that a repeated one replaces the earlier at once.
-const RECENT: usize = 256;
+/// Recent items remembered by their hash, so that a repeated one replaces the earlier at once: what half of the first
+/// cache holds.
+const RECENT: usize = 2048;
 
 /// A queue that is filled in any order and drained by (scope hash, rule).
 ///
@@ -52,14 +53,15 @@ pub struct Pending<T> {
     items: Vec<T>,
     /// The first eight bytes of each item's hash.
     heads: Vec<u64>,
-    /// Heads and numbers of some items that came lately.
-    recent: Box<[(u64, u32); RECENT]>,
+    /// Items that came lately, by the first bits of their heads: half of the head, and the number. They are hints, and may
+    /// be of a time before; where the item of a hint is the same, no later one is.
+    recent: Box<[u64; RECENT]>,
     sorter: Sorter,
 }
 
 impl<T> Default for Pending<T> {
     fn default() -> Pending<T> {
-        let recent = Box::new([(0, u32::MAX); RECENT]);
+        let recent = Box::new([u64::MAX; RECENT]);
         Pending { items: Vec::new(), heads: Vec::new(), recent, sorter: Sorter::default() }
     }
 }
@@ -74,9 +76,9 @@ impl<T: InOrder> Pending<T> {
     #[inline]
     pub fn enqueue(&mut self, item: T) -> Result<(), PendingFull> {
         let head = head(item.scope_hash());
-        let recent = &mut self.recent[(head >> 56) as usize % RECENT];
-        if recent.0 == head
-            && let Some(known) = self.items.get_mut(recent.1 as usize)
+        let recent = &mut self.recent[(head >> 53) as usize % RECENT];
+        if (*recent >> 32) as u32 == head as u32
+            && let Some(known) = self.items.get_mut(*recent as u32 as usize)
             && known.rule() == item.rule()
             && known.scope_hash() == item.scope_hash()
         {
@@ -86,7 +88,7 @@ impl<T: InOrder> Pending<T> {
         if self.items.len() >= PENDING_MAX {
             return Err(PendingFull);
         }
-        *recent = (head, self.items.len() as u32);
+        *recent = head << 32 | self.items.len() as u64;
         self.items.push(item);
         self.heads.push(head);
         Ok(())
@@ -107,7 +109,6 @@ impl<T: InOrder> Pending<T> {
         let mut order = std::mem::take(&mut self.sorter.order);
         self.sorter.sort(&self.items, &self.heads, &mut order);
         self.heads.clear();
-        self.recent.fill((0, u32::MAX));
         Drained { items: std::mem::take(&mut self.items), order }
     }
 

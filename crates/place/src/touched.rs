@@ -93,30 +93,30 @@ impl Touched {
             Err(Refusal::Error(error)) => return Entry::Refused(reason(&error), None),
             Err(Refusal::Blocked(blocked)) => blocked,
         };
-        let blocker = Some(Box::new(self.blocker(footprint, &blocked)));
+        let blocker = Box::new(self.blocker(footprint, &blocked));
         if planted::on(Bug::PartialMark) {
             self.haunt(footprint);
         }
         if footprint.on_conflict == OnConflict::Skip {
-            return Entry::Refused(SkipReason::Conflict, blocker);
+            return Entry::Refused(SkipReason::Conflict, Some(blocker));
         }
         if !may_wait {
-            return Entry::Refused(SkipReason::WaitRoomFull, blocker);
+            return Entry::Refused(SkipReason::WaitRoomFull, Some(blocker));
         }
         let Some((_, request)) = self.requests.get(&address(footprint)) else {
-            return Entry::Refused(SkipReason::WaitRoomFull, blocker);
+            return Entry::Refused(SkipReason::WaitRoomFull, Some(blocker));
         };
         match self.held.wait(run.raw(), rank(urgency), request) {
             Ok(Standing::Holds) => Entry::Holds,
-            Ok(Standing::Waits(blocked)) => {
+            Ok(Standing::Waits) => {
                 if footprint.ordered {
                     self.held.ticket(run.raw());
                 } else {
                     self.eager.push_back((self.now, run));
                 }
-                Entry::Waits(Box::new(self.blocker(footprint, &blocked)))
+                Entry::Waits(blocker)
             }
-            Err(error) => Entry::Refused(reason(&error), blocker),
+            Err(error) => Entry::Refused(reason(&error), Some(blocker)),
         }
     }
 

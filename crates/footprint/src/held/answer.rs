@@ -8,8 +8,8 @@ use crate::Mode;
 pub enum Standing {
     /// It has all it asked for.
     Holds,
-    /// It waits, for this among other things.
-    Waits(Blocked),
+    /// It waits. [`Reservations::why`](super::Reservations::why) says for what.
+    Waits,
 }
 
 /// What stops an owner.

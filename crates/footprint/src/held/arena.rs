@@ -60,6 +60,7 @@ pub(crate) struct Arena {
 
 impl Arena {
     /// Makes sure that a block of this length can be taken.
+    #[inline]
     pub(crate) fn has_room(&self, len: usize) -> Result<(), Error> {
         let fits = self.vacant.get(len).is_some_and(|&head| head != NONE)
             || self.entries.len() + len <= (NONE - 1) as usize;
@@ -107,6 +108,12 @@ impl Arena {
         }
         self.entries[start as usize].next = self.vacant[len as usize];
         self.vacant[len as usize] = start;
+    }
+
+    /// Nobody has a block any more.
+    pub(crate) fn begin_again(&mut self) {
+        self.entries.clear();
+        self.vacant.clear();
     }
 
     #[inline]

@@ -17,8 +17,9 @@ pub(crate) struct Line {
     alone: u32,
     /// The ring of entries in line, in the order of their tickets.
     pub(crate) first: u32,
-    /// Those that watch, by the mode they want; of a pool, those that want one unit. In the order of their urgency.
-    watch: [Ends; 7],
+    /// The first of the ring of those that watch, by the mode they want; of a pool, of those that want one unit. In the
+    /// order of their urgency.
+    watch: [u32; 7],
     /// How many watch from out of order, see [`Lines::out_of_order`].
     out_of_order: u32,
     watchers: u32,
@@ -27,6 +28,12 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// Whether anybody watches.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watchers > 0
+    }
+
     /// Counts one more in line.
     pub(crate) fn joins(&mut self, mode: Mode, units: u32) {
         let one = ONE[mode as usize];
@@ -52,12 +59,6 @@ impl Line {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Ends {
-    first: u32,
-    last: u32,
-}
-
 /// One that waits.
 pub(crate) struct Waiter {
     pub(crate) rank: Rank,
@@ -67,8 +68,6 @@ pub(crate) struct Waiter {
     pub(crate) owner: u32,
     /// The entry whose key it watches, while it has no ticket.
     pub(crate) watched: u32,
-    /// Entries that are still in line, when it has a ticket.
-    pub(crate) in_line: u32,
     pub(crate) tries: u32,
     next: u32,
     prev: u32,
@@ -83,7 +82,6 @@ impl Waiter {
             number,
             owner,
             watched: NONE,
-            in_line: 0,
             tries: 1,
             next: NONE,
             prev: NONE,
@@ -127,12 +125,11 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(crate) fn open(&mut self, capacity: Option<u32>) -> u32 {
-        let ends = Ends { first: NONE, last: NONE };
         let line = Line {
             lined: 0,
             alone: 0,
             first: NONE,
-            watch: [ends; 7],
+            watch: [NONE; 7],
             out_of_order: 0,
             watchers: 0,
             capacity,
@@ -166,6 +163,17 @@ impl Lines {
 
     pub(crate) fn line_mut(&mut self, at: u32) -> &mut Line {
         &mut self.lines[at as usize]
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn begin_again(&mut self) {
+        self.waiters.clear();
+        self.waiters_vacant.clear();
+        // Those of pools stay.
+        if self.vacant.len() == self.lines.len() {
+            self.lines.clear();
+            self.vacant.clear();
+        }
     }
 
     pub(crate) fn add(&mut self, waiter: Waiter) -> u32 {
@@ -202,25 +210,26 @@ impl Lines {
 
     /// Lets a waiter watch.
     pub(crate) fn park(&mut self, at: u32, watch: Watch, entry: u32) {
-        let is_pool = self.lines[watch.line as usize].capacity.is_some();
-        let list = Lines::list(watch, is_pool);
-        let urgency = self.waiters[at as usize].urgency();
         let line = &mut self.lines[watch.line as usize];
         line.watchers += 1;
-        let last = list.map(|list| line.watch[list].last);
-        let in_order =
-            last.is_some_and(|last| last == NONE || self.waiters[last as usize].urgency() < urgency);
+        let list = Lines::list(watch, line.capacity.is_some());
+        let first = list.map_or(NONE, |list| line.watch[list]);
+        let last = if first == NONE { at } else { self.waiters[first as usize].prev };
+        let urgency = self.waiters[at as usize].urgency();
+        let in_order = list.is_some() && (first == NONE || self.waiters[last as usize].urgency() < urgency);
         let waiter = &mut self.waiters[at as usize];
         waiter.watched = entry;
         waiter.is_out_of_order = !in_order;
-        match (list, last) {
-            (Some(list), Some(last)) if in_order => {
-                (waiter.prev, waiter.next) = (last, NONE);
-                match last {
-                    NONE => line.watch[list].first = at,
-                    last => self.waiters[last as usize].next = at,
+        match list {
+            Some(list) if in_order => {
+                if first == NONE {
+                    (waiter.prev, waiter.next) = (at, at);
+                    line.watch[list] = at;
+                } else {
+                    (waiter.prev, waiter.next) = (last, first);
+                    self.waiters[last as usize].next = at;
+                    self.waiters[first as usize].prev = at;
                 }
-                line.watch[list].last = at;
             }
             _ => {
                 line.out_of_order += 1;
@@ -232,24 +241,25 @@ impl Lines {
     /// Lets a waiter watch no more.
     pub(crate) fn unpark(&mut self, at: u32, watch: Watch) {
         let Waiter { next, prev, is_out_of_order, .. } = self.waiters[at as usize];
-        let urgency = self.waiters[at as usize].urgency();
         let line = &mut self.lines[watch.line as usize];
         line.watchers -= 1;
         let list = Lines::list(watch, line.capacity.is_some());
         match list {
             Some(list) if !is_out_of_order => {
-                match prev {
-                    NONE => line.watch[list].first = next,
-                    prev => self.waiters[prev as usize].next = next,
+                if next == at {
+                    line.watch[list] = NONE;
+                    return;
                 }
-                match next {
-                    NONE => line.watch[list].last = prev,
-                    next => self.waiters[next as usize].prev = prev,
+                self.waiters[prev as usize].next = next;
+                self.waiters[next as usize].prev = prev;
+                if line.watch[list] == at {
+                    line.watch[list] = next;
                 }
             }
             _ => {
                 line.out_of_order -= 1;
-                self.out_of_order.remove(&(watch, urgency.0, urgency.1));
+                let (rank, number) = self.waiters[at as usize].urgency();
+                self.out_of_order.remove(&(watch, rank, number));
             }
         }
     }
@@ -268,7 +278,7 @@ impl Lines {
         }
         let is_pool = line.capacity.is_some();
         for (number, mode) in MODES.into_iter().enumerate() {
-            let first = line.watch[number].first;
+            let first = line.watch[number];
             let is_units = mode == Mode::Units;
             if first != NONE && is_units == is_pool && free(mode, 1) {
                 each(Watch { key, line: at, want: if is_units { 1 } else { number as u32 } }, first);
@@ -297,7 +307,9 @@ impl Lines {
     pub(crate) fn after(&self, at: u32, watch: Watch) -> Option<u32> {
         let waiter = &self.waiters[at as usize];
         if !waiter.is_out_of_order {
-            return Some(waiter.next).filter(|&next| next != NONE);
+            let line = &self.lines[watch.line as usize];
+            let first = Lines::list(watch, line.capacity.is_some()).map_or(NONE, |list| line.watch[list]);
+            return Some(waiter.next).filter(|&next| next != first);
         }
         let from = std::ops::Bound::Excluded((watch, waiter.rank, waiter.number));
         let to = std::ops::Bound::Included((watch, Rank::MAX, u64::MAX));
@@ -308,11 +320,14 @@ impl Lines {
     pub(crate) fn before(&self, key: u32, at: u32, urgency: (Rank, u64), most: u32) -> u32 {
         let line = &self.lines[at as usize];
         let mut count = 0;
-        for ends in line.watch {
-            let mut at = ends.first;
+        for first in line.watch {
+            let mut at = first;
             while at != NONE && self.waiters[at as usize].urgency() < urgency && count < most {
                 count += 1;
                 at = self.waiters[at as usize].next;
+                if at == first {
+                    break;
+                }
             }
         }
         if line.out_of_order > 0 {

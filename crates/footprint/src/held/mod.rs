@@ -194,7 +194,6 @@ impl Reservations {
             self.hold(owner, request);
             return Ok(Standing::Holds);
         };
-        let blocked = self.blocked_at(request.uses()[at], NONE);
         let is_ordered = |at: &Use| self.keys.is_ordered(at.key);
         let at_once = self.limits.tries_max <= 1 || request.uses().iter().any(is_ordered);
         let slot = self.enter(owner, request);
@@ -207,7 +206,7 @@ impl Reservations {
             let entry = self.owners.get(slot).start + at as u32;
             self.park(waiter, entry);
         }
-        Ok(Standing::Waits(blocked))
+        Ok(Standing::Waits)
     }
 
     /// Gives a waiter a ticket: from now on nothing that conflicts with it passes. Says whether it waited without one.
@@ -230,6 +229,7 @@ impl Reservations {
             Some(slot) if self.owners.get(slot).waiter == NONE => {
                 self.leave(slot);
                 self.serve(granted);
+                self.begin_again_if_empty();
                 true
             }
             _ => false,
@@ -248,13 +248,14 @@ impl Reservations {
         self.leave(slot);
         self.lines.remove(waiter);
         self.serve(granted);
+        self.begin_again_if_empty();
         true
     }
 
     /// Where an owner stands, if it is here.
     pub fn standing(&self, owner: Owner) -> Option<Standing> {
-        self.owners.find(owner)?;
-        Some(self.why(owner).map_or(Standing::Holds, |why| Standing::Waits(why.blocked)))
+        let slot = self.owners.find(owner)?;
+        Some(if self.owners.waiter(slot).is_some() { Standing::Waits } else { Standing::Holds })
     }
 
     /// How many hold or wait.
@@ -267,6 +268,7 @@ impl Reservations {
         self.len() == 0
     }
 
+    #[inline]
     fn may_enter(&self, owner: Owner, request: &Request) -> Result<(), Error> {
         if self.owners.find(owner).is_some() {
             return Err(Error::OwnerKnown(owner));
@@ -277,16 +279,35 @@ impl Reservations {
         self.arena.has_room(request.uses().len())
     }
 
-    /// Gives an owner a slot and a block, and marks nothing.
-    fn enter(&mut self, owner: Owner, request: &Request) -> u32 {
-        let start = self.arena.place(self.owners.next(), request.uses());
-        self.owners.insert(Record { owner, start, len: request.uses().len() as u32, waiter: NONE })
+    /// When nobody is left, lists are filled from their beginnings again: who comes one after another then stands side by
+    /// side, whatever the order in which those before left.
+    #[inline]
+    fn begin_again_if_empty(&mut self) {
+        if self.owners.len() == 0 {
+            self.owners.begin_again();
+            self.arena.begin_again();
+            self.lines.begin_again();
+        }
     }
 
+    /// Gives an owner a slot and a block, and marks nothing.
+    #[inline]
+    fn enter(&mut self, owner: Owner, request: &Request) -> u32 {
+        let start = self.arena.place(self.owners.next(), request.uses());
+        self.owners.insert(Record {
+            owner,
+            start,
+            len: request.uses().len() as u32,
+            waiter: NONE,
+            in_line: 0,
+        })
+    }
+
+    #[inline]
     fn hold(&mut self, owner: Owner, request: &Request) {
         let slot = self.enter(owner, request);
-        for entry in self.owners.get(slot).entries() {
-            self.mark(entry);
+        for (entry, &at) in (self.owners.get(slot).start..).zip(request.uses()) {
+            self.mark_use(entry, at);
         }
     }
 }

@@ -11,6 +11,8 @@ pub(crate) struct Record {
     pub(crate) len: u32,
     /// Its record as a waiter, while it waits.
     pub(crate) waiter: u32,
+    /// Entries that are still in line, when it has a ticket.
+    pub(crate) in_line: u32,
 }
 
 impl Record {
@@ -35,10 +37,12 @@ impl Owners {
     }
 
     /// The slot that [`insert`](Owners::insert) will use next.
+    #[inline]
     pub(crate) fn next(&self) -> u32 {
         self.vacant.last().copied().unwrap_or(self.records.len() as u32)
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, record: Record) -> u32 {
         let slot = match self.vacant.pop() {
             Some(slot) => {
@@ -56,10 +60,17 @@ impl Owners {
         slot
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, slot: u32) {
         let owner = self.records[slot as usize].owner;
         self.chains.remove(hash(owner), slot, || owner);
         self.vacant.push(slot);
+    }
+
+    /// Nobody is left.
+    pub(crate) fn begin_again(&mut self) {
+        self.records.clear();
+        self.vacant.clear();
     }
 
     #[inline]
@@ -72,11 +83,13 @@ impl Owners {
         &mut self.records[slot as usize]
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.records.len() - self.vacant.len()
     }
 
     /// The waiter of an owner, if it waits.
+    #[inline]
     pub(crate) fn waiter(&self, slot: u32) -> Option<u32> {
         Some(self.get(slot).waiter).filter(|&waiter| waiter != NONE)
     }

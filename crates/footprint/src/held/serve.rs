@@ -19,10 +19,16 @@ const PASS_MAX: u32 = 1_000;
 pub(super) struct Scratch {
     /// Keys with waiters that were given back.
     pub(super) freed: Vec<Key>,
-    /// Tickets that have all they stood for, with their owners' slots.
-    complete: Vec<(u64, u32)>,
+    /// Slots of owners that have all they stood in line for.
+    complete: Vec<u32>,
     /// The most urgent watcher of each list that may go on.
     fronts: BinaryHeap<Reverse<Front>>,
+}
+
+impl Scratch {
+    fn push_front(&mut self, front: Option<Front>) {
+        self.fronts.extend(front.map(Reverse));
+    }
 }
 
 /// The most urgent of those that watch for the same.
@@ -37,7 +43,12 @@ impl Reservations {
     /// Marks one use, which nothing stops.
     #[inline]
     pub(super) fn mark(&mut self, entry: u32) {
-        let Use { key, mode, units } = self.arena.used(entry);
+        self.mark_use(entry, self.arena.used(entry));
+    }
+
+    /// Marks the use that an entry stands for.
+    #[inline]
+    pub(super) fn mark_use(&mut self, entry: u32, Use { key, mode, units }: Use) {
         let cell = &mut self.cells[key.0 as usize];
         cell.held += ONE[mode as usize] + u64::from(units);
         self.arena.link(&mut cell.head, entry, mode != Mode::ReadBelow);
@@ -74,27 +85,49 @@ impl Reservations {
             return;
         }
         let freed = std::mem::take(&mut self.scratch.freed);
+        let mut watched = false;
         for &key in &freed {
             self.advance(key);
+            watched |= self.lines.line(self.cells[key.0 as usize].line).is_watched();
         }
-        self.scratch.complete.sort_unstable();
-        for (_, slot) in self.scratch.complete.drain(..) {
+        if self.scratch.complete.len() > 1 {
+            let ticket = |slot: &u32| self.lines.waiter(self.owners.get(*slot).waiter).number;
+            self.scratch.complete.sort_unstable_by_key(ticket);
+        }
+        for slot in self.scratch.complete.drain(..) {
             let record = self.owners.get_mut(slot);
             granted.push(record.owner);
             let waiter = std::mem::replace(&mut record.waiter, NONE);
             self.lines.remove(waiter);
         }
-        for &key in &freed {
-            self.note_fronts(key);
-        }
-        while let Some(Reverse(front)) = self.scratch.fronts.pop() {
-            self.try_again(front, granted);
+        if watched {
+            self.serve_watchers(&freed, granted);
         }
         for &key in &freed {
             self.close_line(key);
         }
         self.scratch.freed = freed;
         self.scratch.freed.clear();
+    }
+
+    /// Tries those that watch keys which were given back, the most urgent first.
+    fn serve_watchers(&mut self, freed: &[Key], granted: &mut Vec<Owner>) {
+        // Mostly there is one list, whose order is that of urgency.
+        let mut only = None;
+        for &key in freed {
+            only = self.note_fronts(key, only);
+        }
+        if self.scratch.fronts.is_empty() {
+            while let Some(front) = only {
+                only = self.try_again(front, granted);
+            }
+            return;
+        }
+        self.scratch.push_front(only);
+        while let Some(Reverse(front)) = self.scratch.fronts.pop() {
+            let next = self.try_again(front, granted);
+            self.scratch.push_front(next);
+        }
     }
 
     /// Lets a waiter watch the key of an entry.
@@ -136,9 +169,10 @@ impl Reservations {
             self.arena.get_mut(entry).set_in_line(true);
             self.arena.link(&mut line.first, entry, false);
         }
+        self.owners.get_mut(slot).in_line = in_line;
         let number = self.numbers;
         let waiter = self.lines.waiter_mut(waiter);
-        (waiter.has_ticket, waiter.number, waiter.in_line) = (true, number, in_line);
+        (waiter.has_ticket, waiter.number) = (true, number);
     }
 
     /// Gives a key to those in line for it that nothing before them stops.
@@ -174,10 +208,10 @@ impl Reservations {
                 cell.held += one;
                 self.arena.link(&mut cell.head, this, mode != Mode::ReadBelow);
                 let slot = self.arena.get(this).owner();
-                let waiter = self.lines.waiter_mut(self.owners.get(slot).waiter);
-                waiter.in_line -= 1;
-                if waiter.in_line == 0 {
-                    self.scratch.complete.push((waiter.number, slot));
+                let record = self.owners.get_mut(slot);
+                record.in_line -= 1;
+                if record.in_line == 0 {
+                    self.scratch.complete.push(slot);
                 }
             }
             if this == last {
@@ -187,29 +221,34 @@ impl Reservations {
         }
     }
 
-    /// Notes the most urgent of each list at a key that its state does not stop.
-    fn note_fronts(&mut self, key: Key) {
+    /// Notes the most urgent of each list at a key that its state does not stop: the first of all beside the others.
+    fn note_fronts(&mut self, key: Key, mut only: Option<Front>) -> Option<Front> {
         let line = self.cells[key.0 as usize].line;
         let mut fronts = std::mem::take(&mut self.scratch.fronts);
         let free = |mode, units| !self.is_blocked(Use { key, mode, units });
         self.lines.fronts(key.0, line, free, |watch, waiter| {
-            let urgency = self.lines.waiter(waiter).urgency();
-            fronts.push(Reverse(Front { urgency, waiter, watch }));
+            let front = Front { urgency: self.lines.waiter(waiter).urgency(), waiter, watch };
+            match only {
+                None => only = Some(front),
+                Some(_) => fronts.push(Reverse(front)),
+            }
         });
         self.scratch.fronts = fronts;
+        only
     }
 
-    /// Tries the most urgent watcher of a list, unless its key is taken again.
-    fn try_again(&mut self, front: Front, granted: &mut Vec<Owner>) {
+    /// Tries the most urgent watcher of a list, unless its key is taken again, and says who is the next of the list.
+    fn try_again(&mut self, front: Front, granted: &mut Vec<Owner>) -> Option<Front> {
         let entry = self.lines.waiter(front.waiter).watched;
         if self.is_blocked(self.arena.used(entry)) {
             // What stops it stops all that want the same, and nothing more is given back meanwhile.
-            return;
+            return None;
         }
-        if let Some(next) = self.lines.after(front.waiter, front.watch) {
-            let urgency = self.lines.waiter(next).urgency();
-            self.scratch.fronts.push(Reverse(Front { urgency, waiter: next, watch: front.watch }));
-        }
+        let next = self.lines.after(front.waiter, front.watch).map(|waiter| Front {
+            urgency: self.lines.waiter(waiter).urgency(),
+            waiter,
+            ..front
+        });
         self.lines.unpark(front.waiter, front.watch);
         let slot = self.lines.waiter(front.waiter).owner;
         let record = *self.owners.get(slot);
@@ -221,7 +260,7 @@ impl Reservations {
             self.owners.get_mut(slot).waiter = NONE;
             self.lines.remove(front.waiter);
             granted.push(record.owner);
-            return;
+            return next;
         };
         let waiter = self.lines.waiter_mut(front.waiter);
         waiter.tries += 1;
@@ -230,6 +269,7 @@ impl Reservations {
         } else {
             self.park(front.waiter, blocked);
         }
+        next
     }
 
     /// Closes the line of a key when nobody is left in it.
