@@ -97,25 +97,11 @@ impl Mark {
     }
 }
 
-/// Where a key was found or belongs, in the lower half, and the mark that is to stand there.
+/// Where a key was found or belongs, and the mark that is to stand there.
 #[derive(Clone, Copy)]
-struct Place(u64);
-
-impl Place {
-    #[inline]
-    fn new(mark: Mark, at: u32) -> Place {
-        Place(u64::from(mark.0) << 32 | u64::from(at))
-    }
-
-    #[inline]
-    fn at(self) -> u32 {
-        self.0 as u32
-    }
-
-    #[inline]
-    fn mark(self) -> Mark {
-        Mark((self.0 >> 32) as u32)
-    }
+struct Place {
+    at: u32,
+    mark: Mark,
 }
 
 /// No place of the table: the key stands in the crowd, or will.
@@ -178,7 +164,7 @@ impl Marks {
 
     /// Has what must be fetched from memory for a footprint that comes soon on its way, where the table is too large for
     /// the nearer caches. It changes nothing.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn expect<'a>(&self, footprints: impl Iterator<Item = &'a Footprint>) {
         if self.slots.len() < LARGE {
             return;
@@ -212,7 +198,7 @@ impl Marks {
             let unclear =
                 look(&self.slots, self.shift, self.generation, footprint.uses_from(from), keys, places);
             if unclear != 0
-                && let Some(at) = self.first_stopped_from(footprint, from)
+                && let Some(at) = self.first_stopped_of(footprint, from, unclear)
             {
                 return Some(at);
             }
@@ -221,19 +207,20 @@ impl Marks {
         None
     }
 
-    /// As [`first_stopped`](Marks::first_stopped), looking closely at the keys of one chunk.
-    #[inline(never)]
-    fn first_stopped_from(&mut self, footprint: &Footprint, from: usize) -> Option<usize> {
+    /// As [`first_stopped`](Marks::first_stopped), looking closely at the unclear keys of one chunk: a bit for each.
+    #[inline]
+    fn first_stopped_of(&mut self, footprint: &Footprint, from: usize, mut unclear: u32) -> Option<usize> {
         // Without a common bit no key is there: only the places are looked for.
         let may_conflict = footprint.factor_mask() & self.factor_mask != 0;
-        let keys = &footprint.keys()[from..];
-        for (at, &key) in keys.iter().take(AHEAD).enumerate() {
-            let mark = self.places[from + at].mark();
-            let (place, stamp) = self.find(mark, key);
+        while unclear != 0 {
+            let at = from + unclear.trailing_zeros() as usize;
+            unclear &= unclear - 1;
+            let Place { at: second, mark } = self.places[at];
+            let (found, stamp) = self.find(second as usize - 1, mark, footprint.keys()[at]);
             if may_conflict && self.generation.stops(stamp, mark.stamp() & 1) {
-                return Some(from + at);
+                return Some(at);
             }
-            self.places[from + at] = Place::new(mark, place);
+            self.places[at].at = found;
         }
         None
     }
@@ -244,13 +231,13 @@ impl Marks {
         self.factor_mask |= footprint.factor_mask();
         let now = self.generation.stamp(0);
         for (&key, at) in footprint.keys().iter().zip(0..) {
-            let place = self.places[at];
-            match self.slots.get_mut(place.at() as usize) {
+            let Place { at: place, mark } = self.places[at];
+            match self.slots.get_mut(place as usize) {
                 Some(slot) if slot.mark().stamp() < now => {
-                    *slot = Slot::new(place.mark(), self.keys.len());
+                    *slot = Slot::new(mark, self.keys.len());
                     self.keys.push(key);
                 }
-                _ => self.mark_again(place.mark(), key),
+                _ => self.mark_again(mark, key),
             }
         }
     }
@@ -258,7 +245,7 @@ impl Marks {
     /// Marks a key that was used before, stands in the crowd, or lost its place to a key of the same footprint.
     #[inline(never)]
     fn mark_again(&mut self, mark: Mark, key: ResourceKey) {
-        let (at, known) = self.find(mark, key);
+        let (at, known) = self.find((hash(mark.class(), key) >> self.shift) as usize, mark, key);
         let mark = mark.max(Mark(mark.0 & (WRITTEN - 1) | u32::from(known) << STAMP_SHIFT));
         match self.slots.get_mut(at as usize) {
             None => drop(self.crowd.insert((mark.class(), key), mark.stamp())),
@@ -270,10 +257,10 @@ impl Marks {
         }
     }
 
-    /// Where a key stands or belongs, and its stamp.
+    /// Where a key whose hash points at `home` stands or belongs, and its stamp.
     #[inline]
-    fn find(&self, mark: Mark, key: ResourceKey) -> (u32, u8) {
-        let (home, now) = ((hash(mark.class(), key) >> self.shift) as usize, self.now());
+    fn find(&self, home: usize, mark: Mark, key: ResourceKey) -> (u32, u8) {
+        let now = self.now();
         for (at, slot) in (home as u32..).zip(&self.slots[home..home + PROBE_MAX]) {
             if slot.mark() < now {
                 return (at, 0);
@@ -282,6 +269,11 @@ impl Marks {
                 return (at, slot.mark().stamp());
             }
         }
+        self.find_in_crowd(mark, key)
+    }
+
+    #[cold]
+    fn find_in_crowd(&self, mark: Mark, key: ResourceKey) -> (u32, u8) {
         (CROWD, self.crowd.get(&(mark.class(), key)).copied().unwrap_or(0))
     }
 
@@ -295,7 +287,7 @@ impl Marks {
     #[cold]
     fn make_room(&mut self, more: usize) {
         if self.places.len() < more {
-            self.places.resize(more, Place(0));
+            self.places.resize(more, Place { at: 0, mark: Mark(0) });
         }
         if self.keys.len() + more <= self.keys_max {
             return;
@@ -315,8 +307,8 @@ impl Marks {
     }
 }
 
-/// Notes where keys belong if they are not in the table, which is nearly always one of the first two places. Says whether
-/// that is not so clear for any of them. No jump depends on what the table holds, so looks overlap.
+/// Notes where keys belong if they are not in the table, which is nearly always one of the first two places. Gives a bit
+/// for each of which that is not so clear: then its first place is taken, and the second is noted. No jump depends on what the table holds, so looks overlap.
 #[inline]
 fn look(
     slots: &[Slot],
@@ -328,7 +320,7 @@ fn look(
 ) -> u32 {
     let now = generation.stamp(0);
     let mut unclear = 0;
-    for (&key, place) in keys.iter().zip(places) {
+    for (at, (&key, place)) in keys.iter().zip(places).enumerate() {
         let used = ClassUse::first_of(uses);
         uses >>= 4;
         let hash = hash(used.class(), key);
@@ -336,8 +328,8 @@ fn look(
         let mark = Mark::new(generation.stamp(used.writes()), used.class(), hash);
         let [first, second] = [slots[home].mark(), slots[home + 1].mark()];
         let (taken, taken_too) = (u32::from(first.stamp() >= now), u32::from(second.stamp() >= now));
-        unclear |= taken & (u32::from(first.may_be(mark)) | taken_too);
-        *place = Place::new(mark, home as u32 + taken);
+        unclear |= (taken & (u32::from(first.may_be(mark)) | taken_too)) << at;
+        *place = Place { at: home as u32 + taken, mark };
     }
     unclear
 }

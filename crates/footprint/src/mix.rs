@@ -13,8 +13,9 @@ pub(crate) const fn fold(a: u64, b: u64) -> u64 {
 }
 
 /// A number.
+#[inline]
 pub(crate) const fn number(value: u64) -> u64 {
-    fold(fold(value ^ FIRST, SECOND) ^ value, FIRST)
+    pair(value, 0)
 }
 
 /// Two numbers, by one multiplication: it is paid for every key of every footprint.

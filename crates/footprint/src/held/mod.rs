@@ -177,11 +177,11 @@ impl Reservations {
 
     /// Takes all of the request, or nothing.
     pub fn acquire(&mut self, owner: Owner, request: &Request) -> Result<(), Refusal> {
-        self.may_enter(owner, request)?;
+        let hash = self.may_enter(owner, request)?;
         match self.first_blocked(request.uses())? {
             Some(at) => Err(Refusal::Blocked(self.blocked_at(request.uses()[at], NONE))),
             None => {
-                self.hold(owner, request);
+                self.hold(owner, hash, request);
                 Ok(())
             }
         }
@@ -189,14 +189,14 @@ impl Reservations {
 
     /// As [`acquire`](Reservations::acquire), and waits when it cannot be had now.
     pub fn wait(&mut self, owner: Owner, rank: Rank, request: &Request) -> Result<Standing, Error> {
-        self.may_enter(owner, request)?;
+        let hash = self.may_enter(owner, request)?;
         let Some(at) = self.first_blocked(request.uses())? else {
-            self.hold(owner, request);
+            self.hold(owner, hash, request);
             return Ok(Standing::Holds);
         };
         let is_ordered = |at: &Use| self.keys.is_ordered(at.key);
         let at_once = self.limits.tries_max <= 1 || request.uses().iter().any(is_ordered);
-        let slot = self.enter(owner, request);
+        let slot = self.enter(owner, hash, request);
         self.numbers += 1;
         let waiter = self.lines.add(Waiter::new(slot, rank, self.numbers));
         self.owners.get_mut(slot).waiter = waiter;
@@ -225,9 +225,10 @@ impl Reservations {
     /// Ends what an owner holds. Those that hold now what they waited for are added to `granted`: tickets first, in
     /// their order, then by rank. Says whether it held anything.
     pub fn release(&mut self, owner: Owner, granted: &mut Vec<Owner>) -> bool {
-        match self.owners.find(owner) {
+        let hash = owners::hash(owner);
+        match self.owners.find_hashed(hash, owner) {
             Some(slot) if self.owners.get(slot).waiter == NONE => {
-                self.leave(slot);
+                self.leave(slot, hash);
                 self.serve(granted);
                 self.begin_again_if_empty();
                 true
@@ -245,7 +246,7 @@ impl Reservations {
         if !self.lines.waiter(waiter).has_ticket {
             self.unpark(waiter);
         }
-        self.leave(slot);
+        self.leave(slot, owners::hash(owner));
         self.lines.remove(waiter);
         self.serve(granted);
         self.begin_again_if_empty();
@@ -268,15 +269,18 @@ impl Reservations {
         self.len() == 0
     }
 
+    /// Whether an owner is new and there is room for it; its hash.
     #[inline]
-    fn may_enter(&self, owner: Owner, request: &Request) -> Result<(), Error> {
-        if self.owners.find(owner).is_some() {
+    fn may_enter(&self, owner: Owner, request: &Request) -> Result<u64, Error> {
+        let hash = owners::hash(owner);
+        if self.owners.find_hashed(hash, owner).is_some() {
             return Err(Error::OwnerKnown(owner));
         }
         if self.owners.len() >= self.limits.owners_max {
             return Err(Error::Full);
         }
-        self.arena.has_room(request.uses().len())
+        self.arena.has_room(request.uses().len())?;
+        Ok(hash)
     }
 
     /// When nobody is left, lists are filled from their beginnings again: who comes one after another then stands side by
@@ -292,20 +296,15 @@ impl Reservations {
 
     /// Gives an owner a slot and a block, and marks nothing.
     #[inline]
-    fn enter(&mut self, owner: Owner, request: &Request) -> u32 {
+    fn enter(&mut self, owner: Owner, hash: u64, request: &Request) -> u32 {
         let start = self.arena.place(self.owners.next(), request.uses());
-        self.owners.insert(Record {
-            owner,
-            start,
-            len: request.uses().len() as u32,
-            waiter: NONE,
-            in_line: 0,
-        })
+        self.owners
+            .insert(hash, Record { owner, start, len: request.uses().len() as u32, waiter: NONE, in_line: 0 })
     }
 
     #[inline]
-    fn hold(&mut self, owner: Owner, request: &Request) {
-        let slot = self.enter(owner, request);
+    fn hold(&mut self, owner: Owner, hash: u64, request: &Request) {
+        let slot = self.enter(owner, hash, request);
         for (entry, &at) in (self.owners.get(slot).start..).zip(request.uses()) {
             self.mark_use(entry, at);
         }

@@ -33,7 +33,13 @@ pub(crate) struct Owners {
 impl Owners {
     #[inline]
     pub(crate) fn find(&self, owner: Owner) -> Option<u32> {
-        self.chains.find(hash(owner), |slot| self.records[slot as usize].owner == owner, || owner)
+        self.find_hashed(hash(owner), owner)
+    }
+
+    /// As [`find`](Owners::find), with the hash at hand.
+    #[inline]
+    pub(crate) fn find_hashed(&self, hash: u64, owner: Owner) -> Option<u32> {
+        self.chains.find(hash, |slot| self.records[slot as usize].owner == owner, || owner)
     }
 
     /// The slot that [`insert`](Owners::insert) will use next.
@@ -43,7 +49,7 @@ impl Owners {
     }
 
     #[inline]
-    pub(crate) fn insert(&mut self, record: Record) -> u32 {
+    pub(crate) fn insert(&mut self, hash: u64, record: Record) -> u32 {
         let slot = match self.vacant.pop() {
             Some(slot) => {
                 self.records[slot as usize] = record;
@@ -55,15 +61,15 @@ impl Owners {
             }
         };
         let (owner, records) = (record.owner, &self.records);
-        let hash_of = |slot: u32| hash(records[slot as usize].owner);
-        self.chains.insert(hash(owner), slot, || owner, hash_of);
+        let hash_of = |slot: u32| self::hash(records[slot as usize].owner);
+        self.chains.insert(hash, slot, || owner, hash_of);
         slot
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, slot: u32) {
+    pub(crate) fn remove(&mut self, hash: u64, slot: u32) {
         let owner = self.records[slot as usize].owner;
-        self.chains.remove(hash(owner), slot, || owner);
+        self.chains.remove(hash, slot, || owner);
         self.vacant.push(slot);
     }
 
@@ -97,7 +103,8 @@ impl Owners {
 
 /// Owners that follow one another, as runs of one moment do, share a cache line of buckets, in an order that differs from
 /// line to line.
-fn hash(owner: Owner) -> u64 {
+#[inline]
+pub(crate) fn hash(owner: Owner) -> u64 {
     let line = mix::number(owner / LINE as u64);
     let bucket = (owner ^ line >> 8) % LINE as u64;
     line - line % LINE as u64 + bucket

@@ -56,7 +56,7 @@ impl Reservations {
 
     /// Takes away all marks of an owner, and the owner. Keys with waiters are noted for [`serve`](Reservations::serve).
     #[inline]
-    pub(super) fn leave(&mut self, slot: u32) {
+    pub(super) fn leave(&mut self, slot: u32, hash: u64) {
         let record = *self.owners.get(slot);
         let marked = record.waiter == NONE || self.lines.waiter(record.waiter).has_ticket;
         for entry in record.entries().filter(|_| marked) {
@@ -76,7 +76,7 @@ impl Reservations {
             }
         }
         self.arena.vacate(record.start, record.len);
-        self.owners.remove(slot);
+        self.owners.remove(hash, slot);
     }
 
     /// Lets go on whoever can, now that the noted keys were given back: first those in line, then those that watch.
