@@ -124,15 +124,27 @@ impl Stamps {
     /// As [`reserve`](Stamps::reserve), of a footprint in which every key stands once.
     #[inline]
     pub(crate) fn reserve_settled(&mut self, uses: &[KeyUse]) -> bool {
-        if !uses.iter().all(|&at| self.is_free(at)) {
-            return false;
-        }
-        for at in uses {
-            if let Some(stamp) = self.stamps.get_mut(at.key() as usize) {
-                *stamp = self.generation.stamp(at.writes());
+        let (fours, rest) = uses.as_chunks::<4>();
+        for &[a, b, c, d] in fours {
+            if !(self.is_free(a) && self.is_free(b) && self.is_free(c) && self.is_free(d)) {
+                return false;
             }
         }
+        if !rest.iter().all(|&at| self.is_free(at)) {
+            return false;
+        }
+        for four in fours {
+            four.iter().for_each(|&at| self.mark(at));
+        }
+        rest.iter().for_each(|&at| self.mark(at));
         true
+    }
+
+    #[inline]
+    fn mark(&mut self, at: KeyUse) {
+        if let Some(stamp) = self.stamps.get_mut(at.key() as usize) {
+            *stamp = self.generation.stamp(at.writes());
+        }
     }
 
     /// Whether nothing that was admitted stops this use.
