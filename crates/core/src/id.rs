@@ -170,9 +170,13 @@ pub struct RunIds {
 const RUN_ID_EPOCH: Millis = 1_704_067_200_000;
 
 impl RunIds {
-    /// Ids of server `server` (10 bits), all above `floor`, the highest id this server may have given before.
+    /// Ids of server `server` (10 bits), all above `floor`, the highest id that this server or another gave before.
     pub fn new(server: u16, floor: Option<RunId>) -> RunIds {
-        RunIds { server: u64::from(server) & 0x3ff, last: floor.map_or(0, RunId::raw) }
+        let server = u64::from(server) & 0x3ff;
+        let floor = floor.map_or(0, RunId::raw);
+        // Above an id of another server we go on with the next millisecond: its sequence is not ours.
+        let last = if floor >> 12 & 0x3ff == server { floor } else { floor | 0xfff };
+        RunIds { server, last }
     }
 
     /// The next id.
@@ -276,6 +280,18 @@ mod tests {
             assert!(id > last, "{id} after {last}");
             assert_eq!(id.raw() >> 12 & 0x3ff, 3);
             last = id;
+        }
+    }
+
+    #[test]
+    fn ids_of_two_servers_never_meet() {
+        let floor = RunIds::new(5, None).next(RUN_ID_EPOCH + 1000);
+        for server in [0, 5, 9] {
+            let mut ids = RunIds::new(server, Some(floor));
+            for now in [RUN_ID_EPOCH, RUN_ID_EPOCH + 1000] {
+                let id = ids.next(now);
+                assert!(id > floor && id.raw() >> 12 & 0x3ff == u64::from(server), "server {server}: {id}");
+            }
         }
     }
 

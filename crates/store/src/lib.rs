@@ -34,6 +34,7 @@ mod postgres;
 mod prune;
 mod query;
 mod read;
+mod servers;
 mod source;
 mod sqlite;
 mod store;

@@ -16,7 +16,7 @@ use crate::fold::{Change, Folded};
 use crate::query::{
     Committed, Counts, JobQuery, JobRecord, JobView, LastRun, RunQuery, RunView, SkipQuery, SkipView, bounded,
 };
-use crate::{StoreError, text};
+use crate::{StoreError, servers, text};
 
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
@@ -36,6 +36,7 @@ struct Record {
     held: FxHashMap<(JobId, Millis), RunId>,
     open: BTreeSet<RunId>,
     skips: BTreeMap<RunId, Skip>,
+    servers: Vec<servers::Known>,
     /// How far the last prune came.
     pruned_to: Option<JobId>,
 }
@@ -211,6 +212,14 @@ impl Memory {
         }
         record.pruned_to = None;
         Ok(pruned)
+    }
+
+    pub(crate) fn enlist(&self, name: &str, now: Millis) -> Result<u16, StoreError> {
+        let mut record = self.record("enlist")?;
+        let number = servers::number(&record.servers, name);
+        record.servers.retain(|(other, ..)| *other != number);
+        record.servers.push((number, name.to_owned(), now));
+        Ok(number)
     }
 
     pub(crate) fn ping(&self) -> Result<(), StoreError> {

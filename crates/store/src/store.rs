@@ -140,6 +140,12 @@ impl Store {
         each!(self, memory => memory.prune(now, limit), database => prune::prune(&**database, now, limit))
     }
 
+    /// The number of the server with this name, below 1024: the same at every start, and nobody else's. `name` is kept
+    /// with the server's own data and made once.
+    pub async fn enlist(&self, name: &str, now: Millis) -> Result<u16, StoreError> {
+        each!(self, memory => memory.enlist(name, now), database => database.enlist(name, now))
+    }
+
     /// Whether the database answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
         each!(self, memory => memory.ping(), database => database.ping())

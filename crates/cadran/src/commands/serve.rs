@@ -145,7 +145,8 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     found.extend(out);
 
     let limits = Limits { slots: args.slots, ..Limits::default() };
-    let mut options = Options { limits, lookahead_ms: defaults::LOOKAHEAD_MS, ..Options::default() };
+    let server = store.enlist(&data.name()?, clock::wall()).await?;
+    let mut options = Options { limits, server, lookahead_ms: defaults::LOOKAHEAD_MS, ..Options::default() };
     if let Some(silent) = args.executor_silent_ms {
         options.silent_ms_max = silent.min(i64::MAX as u64) as i64;
     }
@@ -349,6 +350,27 @@ impl Data {
             std::thread::sleep(LOCK_PAUSE);
         }
         Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error.into())
+    }
+
+    /// The server's name, made once: the store knows its number by it. A copy of the directory is the same server, so
+    /// that two copies must not run on one store.
+    fn name(&self) -> anyhow::Result<String> {
+        let path = self.path.join("server-name");
+        match fs::read_to_string(&path) {
+            Ok(name) if !name.trim().is_empty() => return Ok(name.trim().to_owned()),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
+            _ => {}
+        }
+        let mut chance = [0; 16];
+        getrandom::fill(&mut chance).context("no random numbers to be had")?;
+        let name = format!("{:032x}", u128::from_le_bytes(chance));
+        let half = self.path.join("server-name.new");
+        fs::write(&half, &name)
+            .and_then(|()| fs::rename(&half, &path))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(name)
     }
 
     /// Lets commands on this machine find the server.

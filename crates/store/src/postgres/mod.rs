@@ -2,6 +2,7 @@
 
 mod horizon;
 mod prune;
+mod servers;
 mod write;
 
 use std::str::FromStr;

@@ -5,6 +5,7 @@
 
 mod chunk;
 mod prune;
+mod servers;
 mod write;
 
 use std::path::Path;

@@ -7,6 +7,7 @@ mod jobs;
 mod prune;
 mod rows;
 mod runs;
+mod servers;
 
 use backend::{Fixture, Kind};
 
@@ -71,6 +72,8 @@ suite! {
         open_runs_are_never_forgotten,
         slices_are_bounded_and_go_on,
         old_definitions_go_with_their_runs;
+    servers:
+        every_server_has_a_number_of_its_own_for_good;
 }
 
 /// One case on one backend, in a store of its own.
