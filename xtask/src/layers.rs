@@ -52,7 +52,7 @@ const BELOW: &[(&str, &[&str])] = &[
     ("cadran-spec", &["core", "cron"]),
     ("cadran-store", &["core"]),
     ("cadran-exec", &["core"]),
-    // From the executor's side only the reader of its log files.
+    // From the executor's side: the reader of its log files, and the calls of executors.
     ("cadran-http", &["core", "cron", "engine", "store", "spec", "exec"]),
     // A guest: its passes are run by any scheduler. It runs processes and reads its file as the rest does.
     ("cadran-fuzz", &["exec", "spec"]),

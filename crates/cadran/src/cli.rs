@@ -38,6 +38,7 @@ pub enum Subcommands {
     Plan(commands::plan::Args),
     /// Run one job file in the foreground, without a server.
     Run(commands::run::Args),
+    Worker(commands::worker::Args),
     Fuzz(commands::fuzz::Args),
     /// Write job files from what another scheduler has.
     Import(commands::import::Args),

@@ -13,6 +13,9 @@ pub const EXECUTOR_LISTEN: &str = "127.0.0.1:7789";
 /// should not cost a run that is about to end anyway.
 pub const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long what a worker runs may go on after it was told to go: most steps end within minutes.
+pub const DRAIN_TIME: Duration = Duration::from_secs(300);
+
 /// Runs that hold a slot at once: enough for a burst, few enough for the process table of a laptop.
 pub const SLOTS: usize = 1_000;
 
@@ -25,6 +28,11 @@ pub const PRUNE_EVERY: Duration = Duration::from_secs(600);
 
 /// Runs cleaned away in one transaction: short enough not to delay a commit.
 pub const PRUNE_SLICE: u32 = 1_000;
+
+/// Where a worker of a group keeps its data when nobody says: beside the server's.
+pub fn worker_dir(group: &cadran_core::GroupName) -> PathBuf {
+    data_dir().with_file_name("cadran-worker").join(group.as_str())
+}
 
 /// Where the data lives when nobody says: `$XDG_DATA_HOME/cadran`, else `~/.local/share/cadran`, else here.
 pub fn data_dir() -> PathBuf {

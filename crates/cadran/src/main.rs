@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Subcommands::Next(args) => commands::next::run(&args),
         Subcommands::Plan(args) => commands::plan::run(&args),
         Subcommands::Run(args) => commands::run::run(args),
+        Subcommands::Worker(args) => commands::worker::run(args),
         Subcommands::Fuzz(args) => Ok(commands::fuzz::run(args)),
         Subcommands::Import(args) => commands::import::run(args),
         Subcommands::Client(command) => Ok(command.run()),

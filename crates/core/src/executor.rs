@@ -17,12 +17,21 @@ pub struct Target {
     pub concurrency: u32,
     /// The text a handler gets. Without one, the parameters of the job make it.
     pub params: Option<String>,
+    /// What the executor must say of itself, (name, value), sorted by name.
+    pub labels: Vec<(String, String)>,
 }
 
 impl Target {
     /// A group and nothing else said.
     pub fn new(group: GroupName) -> Target {
-        Target { group, route: Route::default(), block: Block::default(), concurrency: 1, params: None }
+        Target {
+            group,
+            route: Route::default(),
+            block: Block::default(),
+            concurrency: 1,
+            params: None,
+            labels: Vec::new(),
+        }
     }
 }
 
@@ -73,7 +82,8 @@ impl fmt::Display for GroupNameError {
 
 impl std::error::Error for GroupNameError {}
 
-/// Where an executor listens: `http://host[:port][/path]`, kept as it was given, since routes sort and hash the text.
+/// Where an executor listens: `http://host[:port][/path]`, kept as it was given, since routes sort and hash the text. One
+/// that dials out and listens nowhere has `worker:ID` instead, which nobody can call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(Arc<str>);
 
@@ -90,9 +100,19 @@ impl Address {
         &self.0
     }
 
+    /// The id of an executor that dials out.
+    pub fn worker(&self) -> Option<&str> {
+        self.0.strip_prefix(WORKER)
+    }
+
+    /// What follows the scheme; nothing where nobody listens.
+    fn rest(&self) -> &str {
+        self.0.strip_prefix("http://").unwrap_or_default()
+    }
+
     /// Host and port, as in a `Host` header.
     pub fn authority(&self) -> &str {
-        let rest = &self.0["http://".len()..];
+        let rest = self.rest();
         &rest[..rest.find('/').unwrap_or(rest.len())]
     }
 
@@ -107,9 +127,21 @@ impl Address {
 
     /// The path in front of every verb, without a slash at its end.
     pub fn path(&self) -> &str {
-        let rest = &self.0["http://".len()..];
+        let rest = self.rest();
         rest[rest.find('/').unwrap_or(rest.len())..].trim_end_matches('/')
     }
+}
+
+/// What the address of an executor that dials out begins with.
+const WORKER: &str = "worker:";
+
+/// The id of such an executor: letters, digits, '_', '.' and '-'.
+const WORKER_ID_LEN_MAX: usize = 80;
+
+fn worker_id(id: &str) -> bool {
+    id.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && id.len() <= WORKER_ID_LEN_MAX
+        && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
 }
 
 /// The port behind the last colon, unless that colon is inside of an IPv6 address.
@@ -124,6 +156,10 @@ impl FromStr for Address {
         let fail = |why| Err(AddressError(why));
         if text.len() > Address::LEN_MAX {
             return fail("it is longer than 255 bytes");
+        }
+        if let Some(id) = text.strip_prefix(WORKER) {
+            let why = "behind `worker:` stand 1 to 80 letters, digits, '_', '.' and '-'";
+            return if worker_id(id) { Ok(Address(text.into())) } else { fail(why) };
         }
         let Some(rest) = text.strip_prefix("http://") else {
             return fail("it does not begin with http://");
@@ -191,6 +227,8 @@ pub enum Dialect {
     Three,
     /// Orth, a relative of 3.3.
     Orth,
+    /// Our own: `cadran worker`, which dials out and runs commands.
+    Worker,
 }
 
 /// How one executor of a group is chosen.
@@ -252,7 +290,7 @@ pub enum GlueKind {
     Php,
 }
 
-words!(Dialect { Two = "xxl-job", Three = "xxl-job-3.5", Orth = "orth" });
+words!(Dialect { Two = "xxl-job", Three = "xxl-job-3.5", Orth = "orth", Worker = "worker" });
 words!(Route {
     First = "first",
     Last = "last",
@@ -293,6 +331,9 @@ mod tests {
         good("http://worker", "worker", "worker", 80, "");
         good("http://[::1]:9999/x", "[::1]:9999", "[::1]", 9999, "/x");
         good("http://[::1]", "[::1]", "[::1]", 80, "");
+        good("worker:build-7.x", "", "", 80, "");
+        let id = |text: &str| text.parse::<Address>().ok()?.worker().map(str::to_owned);
+        assert_eq!((id("worker:build-7.x"), id("http://h")), (Some("build-7.x".into()), None));
         let long = format!("http://{}", "h".repeat(256));
         for text in [
             "",
@@ -314,6 +355,10 @@ mod tests {
             "http://[::1",
             "http://[zz]:1",
             "http://é",
+            "worker:",
+            "worker:-a",
+            "worker:a/b",
+            "worker:a b",
             long.as_str(),
         ] {
             assert!(text.parse::<Address>().is_err(), "{text}");

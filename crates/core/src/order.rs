@@ -81,6 +81,8 @@ pub enum Ask {
     Alive,
     /// Is this job idle on you?
     Idle,
+    /// Have you a free slot? When nobody has, whoever has least to do gets the order.
+    Free,
 }
 
 /// One share of an attempt at one executor.

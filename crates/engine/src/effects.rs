@@ -49,6 +49,8 @@ pub enum ExecutorChange {
     Typed(GroupName, Vec<Executor>),
     /// An executor says that it is there.
     Seen(GroupName, Executor),
+    /// What an executor that is there says of itself, (name, value).
+    Labels(GroupName, Address, Vec<(String, String)>),
     /// An executor says that it leaves.
     Gone(GroupName, Address),
 }

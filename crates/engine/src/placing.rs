@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Executor, Found, Now, Order, Placement, RunId, RunUpdate, Seat, SeatRecord, SeatStatus, Seats, StepNo,
-    StepRecord, Target,
+    Ask, Dialect, Executor, Found, Now, Order, Placement, Route, RunId, RunUpdate, Seat, SeatRecord,
+    SeatStatus, Seats, Step, StepNo, StepRecord, Target, Work,
 };
-use cadran_place::{Choice, mixed};
+use cadran_place::{Choice, Needs, mixed};
 
 use crate::effects::ExecutorChange;
 use crate::engine::Engine;
@@ -26,6 +26,10 @@ impl Engine {
                 // A full roster was refused where the executor asked; nothing more is to be done here.
                 ExecutorChange::Seen(group, executor) => {
                     self.roster.seen(&group, executor, now.wall, now.mono).unwrap_or(false)
+                }
+                ExecutorChange::Labels(group, address, labels) => {
+                    self.roster.label(&group, &address, labels);
+                    true
                 }
                 ExecutorChange::Gone(group, address) => self.roster.gone(&group, &address),
             };
@@ -52,22 +56,36 @@ impl Engine {
     ) -> Option<Arc<Placement>> {
         let live = self.runs.get_mut(&run)?;
         let context = live.context.clone();
-        let target: &Target = context.body.step(step)?.target.as_deref()?;
-        let list = self.roster.list(&target.group);
+        let wants = context.body.step(step)?;
+        let target: &Target = wants.target.as_deref()?;
+        let list = self.roster.fit(&target.group, needs(wants, target));
         let chance = mixed(run.raw(), u64::from(step.0) << 32 | u64::from(attempt));
         let mut log = || self.logs.next(now.wall);
-        let seats = match self.router.choose(target.route, context.job, list, chance, now.wall) {
+        let seats = match self.router.choose(target.route, context.job, &list, chance, now.wall) {
             Choice::Nobody => Seats::Nobody,
+            // Going round, whoever has a free slot comes before those that have none. What each of our own has to do is
+            // known where the orders leave.
+            Choice::One(at) if target.route == Route::Round && list[at].dialect == Dialect::Worker => {
+                let executors = list.iter().cycle().skip(at).take(list.len()).cloned().collect();
+                Seats::Asked { ask: Ask::Free, executors, log: log() }
+            }
             Choice::One(at) => {
                 Seats::Chosen(vec![Seat { index: 0, total: 1, executor: list[at].clone(), log: log() }])
             }
-            Choice::Asked(ask) => Seats::Asked { ask, executors: list.to_vec(), log: log() },
-            Choice::All => Seats::Chosen(shares(live.seats_of(step), list, log)),
+            Choice::Asked(ask) => Seats::Asked { ask, executors: list.into_owned(), log: log() },
+            Choice::All => Seats::Chosen(shares(live.seats_of(step), &list, log)),
         };
         if let Seats::Chosen(chosen) = &seats {
             live.seat(step, attempt, chosen, now);
         }
         Some(Arc::new(Placement { group: target.group.clone(), at: now.wall, seats }))
+    }
+}
+
+fn needs<'a>(step: &Step, target: &'a Target) -> Needs<'a> {
+    match step.work {
+        Work::Handler(_) | Work::Glue(..) => Needs::Handler,
+        Work::Shell(_) | Work::Program(_) | Work::Script(_) => Needs::Command(&target.labels),
     }
 }
 

@@ -121,6 +121,8 @@ impl Engine {
         live.attempt += 1;
         live.status = RunStatus::Running;
         live.since = live.started_at.or(Some(now.wall));
+        // An attempt that goes on elsewhere may have started without being on record.
+        let goes_on = live.past.iter().flat_map(|past| &past.found).any(|found| found.lives);
         let progress = match live.past.take() {
             None => Progress::begin(body, once, &mut next),
             Some(past) => Progress::resume(body, &past.records, &past.found, past.mode, once, now, &mut next),
@@ -131,7 +133,7 @@ impl Engine {
             live.limit_at = Some(at);
             self.timers.insert((at, Timer::Limit(run, live.attempt)));
         }
-        if once {
+        if once || goes_on {
             // At most once: the start is on record before the order leaves.
             live.started_at = live.started_at.or(Some(now.wall));
             let update = RunUpdate { steps: live.steps(), ..live.update(run) };

@@ -4,8 +4,12 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use tokio::time::Instant;
 
 use crate::ExecError;
 use crate::family::{self, Leader};
@@ -14,19 +18,50 @@ use crate::sweep::kill_left;
 
 /// The body of the keeper: a process beside the server that outlives it by a moment. It hears over `stdin` which
 /// process groups begin and end. When the pipe closes without a goodbye, the server was killed: the keeper kills what
-/// it has left, and ends.
+/// it has left, and ends. A server that works on a lease says how long it may; when it says no more in time, what it has
+/// is killed as well, and the keeper goes on.
 ///
 /// The binary calls this for its hidden `keeper` command, with standard input.
-pub fn keeper_main(stdin: impl Read) {
+pub fn keeper_main(stdin: impl Read + Send + 'static) {
     let mut life = String::new();
     let mut groups: BTreeMap<i32, Born> = BTreeMap::new();
-    // Lines are short and made by `Keeper` below; a longer one is not ours and ends the reading.
-    for line in BufReader::new(stdin).lines() {
-        let Ok(line) = line else { break };
+    let (heard, lines) = mpsc::sync_channel(LINES_MAX);
+    // Its own thread, so that a lease ends whether or not somebody speaks. It ends with its pipe, or with the process.
+    let reading = thread::Builder::new().name("cadran-keeper".into()).spawn(move || {
+        // Lines are short and made by `Keeper` below; a longer one is not ours and ends the reading.
+        for line in BufReader::new(stdin).lines() {
+            let Ok(line) = line else { break };
+            if heard.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    if reading.is_err() {
+        // Whoever started this one tries again.
+        return;
+    }
+    let mut lease: Option<Instant> = None;
+    loop {
+        let left = lease.map(|end| end.saturating_duration_since(Instant::now()));
+        let line = match left {
+            None => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(left) => lines.recv_timeout(left),
+        };
+        let line = match line {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                kill(&groups, &life);
+                lease = None;
+                continue;
+            }
+        };
         let mut words = line.split(' ');
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         if let Some(name) = line.strip_prefix("life ") {
             life = format!("{name}/");
+        } else if let Some(time) = line.strip_prefix("lease ") {
+            lease = time.parse().ok().map(|ms| Instant::now() + Duration::from_millis(ms));
         } else if line == "bye" {
             return;
         } else if let Some(rest) = line.strip_prefix("- ") {
@@ -39,9 +74,16 @@ pub fn keeper_main(stdin: impl Read) {
             groups.insert(pid, Born { pid, at: first..=last });
         }
     }
-    let groups: Vec<Born> = groups.into_values().collect();
-    kill_left(&groups, |mark| !life.is_empty() && mark.starts_with(&life));
+    kill(&groups, &life);
 }
+
+fn kill(groups: &BTreeMap<i32, Born>, life: &str) {
+    let groups: Vec<Born> = groups.values().cloned().collect();
+    kill_left(&groups, |mark| !life.is_empty() && mark.starts_with(life));
+}
+
+/// Lines that may wait while the keeper is busy killing; the pipe holds the rest.
+const LINES_MAX: usize = 1_000;
 
 /// The server's end of the pipe to its keeper.
 pub(crate) struct Keeper {
@@ -90,6 +132,11 @@ impl Keeper {
     pub(crate) fn ended(&mut self, pid: i32) {
         let _ = writeln!(self.buffer, "- {pid}");
         self.groups.remove(&pid);
+    }
+
+    /// Everything is to be killed after this time unless it is told again.
+    pub(crate) fn hold(&mut self, time: Duration) {
+        let _ = writeln!(self.buffer, "lease {}", time.as_millis());
     }
 
     /// One write for everything since the last one; never waits.

@@ -1,7 +1,8 @@
 //! How is an attempt of a step run on this machine, and what did it print?
 //!
-//! [`Local`] is the executor inside the server, [`Remote`] gives the orders for executors elsewhere: orders go in by [`Local::submit`], reports come out of a sink, in
-//! batches. [`InProcess`] runs nothing and reports as if it had, for benchmarks and simulations. [`LogDir`] reads
+//! [`Local`] is the executor inside the server, [`Remote`] gives the orders for XXL-JOB executors elsewhere, [`Hub`] those
+//! for our own, which are a [`Worker`] around a [`Local`]: orders go in by [`Local::submit`], reports come out of a sink,
+//! in batches. [`InProcess`] runs nothing and reports as if it had, for benchmarks and simulations. [`LogDir`] reads
 //! what attempts printed. [`Guard`] runs single commands in the foreground, with a budget on their whole tree.
 //!
 //! ```no_run
@@ -54,6 +55,7 @@ mod process;
 mod procfs;
 mod sweep;
 mod taps;
+pub mod worker;
 pub mod xxl;
 
 pub use error::ExecError;
@@ -64,4 +66,5 @@ pub use local::Local;
 pub use logs::{LogChunk, LogDir, LogFile};
 pub use options::{LocalOptions, Sink};
 pub use process::EXIT_OUTPUT_TOO_LARGE;
+pub use worker::{Hub, HubOptions, Worker, WorkerOptions};
 pub use xxl::{Remote, RemoteOptions, Tokens};

@@ -113,6 +113,19 @@ impl Local {
         desk.live.len() + desk.line.len()
     }
 
+    /// Kills everything that is on, at once. What waits in line goes on waiting.
+    pub fn kill_all(&self) {
+        for seat in self.shared.desk().live.values() {
+            seat.send_replace(Halt::Kill);
+        }
+    }
+
+    /// Everything that is on is killed after this time unless this is called again before, also when this process is
+    /// stopped in the middle of its work: the keeper counts.
+    pub fn hold(&self, time: Duration) {
+        self.shared.outbox.hold(time);
+    }
+
     /// Stops everything, as a stop order would: signal, grace, KILL. What is alive after `patience` is killed at once.
     /// Starts still in line are let go without a report: they never began, and the next life will judge them again.
     ///

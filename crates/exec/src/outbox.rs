@@ -1,4 +1,5 @@
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use cadran_core::{Millis, Outcome, Report, ReportKind};
 use tokio::sync::Notify;
@@ -94,6 +95,14 @@ impl Outbox {
             keeper.write();
         }
         (self.sink)(reports);
+    }
+
+    /// Tells the keeper how long it may go on without hearing from us.
+    pub(crate) fn hold(&self, time: Duration) {
+        if let Some(keeper) = &mut self.delivery.lock().unwrap_or_else(PoisonError::into_inner).keeper {
+            keeper.hold(time);
+            keeper.write();
+        }
     }
 
     /// Sees that the keeper lives, also while there is nothing to tell it.

@@ -57,12 +57,12 @@ pub enum JobCall {
 /// What was counted at the door.
 #[derive(Debug, Default)]
 pub struct DoorCounts {
-    registrations: AtomicU64,
-    results: AtomicU64,
-    bad_token: AtomicU64,
-    bad_body: AtomicU64,
+    pub(crate) registrations: AtomicU64,
+    pub(crate) results: AtomicU64,
+    pub(crate) bad_token: AtomicU64,
+    pub(crate) bad_body: AtomicU64,
     bad_address: AtomicU64,
-    unknown_verb: AtomicU64,
+    pub(crate) unknown_verb: AtomicU64,
 }
 
 impl DoorCounts {
@@ -251,6 +251,12 @@ impl Door {
         }
         let address = registry_value.trim().parse::<Address>();
         let address = address.map_err(|error| bad(&self.counts.bad_address, error.to_string()))?;
+        if address.worker().is_some() {
+            return Err(bad(
+                &self.counts.bad_address,
+                "an executor of this protocol listens at http://…".into(),
+            ));
+        }
         Ok((group, address))
     }
 
@@ -290,6 +296,6 @@ impl Door {
 }
 
 /// Takes the same time however much is right: hashes are compared, and their comparison does not stop early.
-fn same(known: &str, given: &str) -> bool {
+pub(crate) fn same(known: &str, given: &str) -> bool {
     blake3::hash(known.as_bytes()) == blake3::hash(given.as_bytes())
 }

@@ -2,7 +2,7 @@
 //!
 //! [`router`] makes the REST API under `/api/v1`, with `/health` and `/metrics` beside it, out of an [`ApiState`]: records
 //! are read from the store, logs from their files, and everything else is asked of the running server through the
-//! [`Server`] trait. [`executor_router`] is the door for executors, on a listener of its own. [`serve`] puts it on a listener, with bounds on connections, heads, bodies, times and the stop.
+//! [`Server`] trait. [`executor_router`] and [`worker_router`] are the door for executors, on a listener of its own. [`serve`] puts it on a listener, with bounds on connections, heads, bodies, times and the stop.
 //!
 //! ```no_run
 //! # async fn example(server: std::sync::Arc<dyn cadran_http::Server>, store: cadran_store::Store, logs: cadran_exec::LogDir)
@@ -37,6 +37,7 @@ mod server;
 mod state;
 pub mod token;
 mod view;
+mod worker;
 
 pub use admin::{DoorCounts, ExecutorDesk, JobCall, executor_router};
 pub use endpoint::{openapi, router};
@@ -44,3 +45,4 @@ pub use listen::{Limits, Peer, serve};
 pub use server::{ExecutorGroup, ExecutorLine, FileProblem, Health, JobConflict, LiveEvent, Server};
 pub use state::ApiState;
 pub use token::{Token, TokenHash};
+pub use worker::worker_router;

@@ -99,6 +99,8 @@ pub struct ExecutorLine {
     pub since: Option<Millis>,
     /// How long ago it last did.
     pub silent_ms: Option<Millis>,
+    /// What it says of itself, (name, value).
+    pub labels: Vec<(String, String)>,
 }
 
 /// A run changed its status.

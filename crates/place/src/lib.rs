@@ -46,7 +46,9 @@ use smallvec::SmallVec;
 
 use candidate::Urgency;
 pub use candidate::{Admission, Blocker, Candidate, Freed, Verdict, WaitReason, Wanted, Why};
-pub use roster::{ExecutorView, GROUPS_MAX, GroupView, MEMBERS_MAX, Roster, RosterFull, SILENT_MS_MAX};
+pub use roster::{
+    ExecutorView, GROUPS_MAX, GroupView, MEMBERS_MAX, Needs, Roster, RosterFull, SILENT_MS_MAX,
+};
 pub use route::{Choice, Router, job_number, mixed};
 use touched::{Entry, Touched};
 

@@ -1,5 +1,6 @@
 //! Who is there: executors by group, as they register, are typed in, leave or fall silent.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use cadran_core::{Address, Dialect, Executor, GroupName, Millis};
@@ -30,6 +31,8 @@ struct Group {
 #[derive(Debug)]
 struct Member {
     dialect: Dialect,
+    /// What it says of itself, (name, value).
+    labels: Vec<(String, String)>,
     /// When it first registered, by the wall clock.
     since: Millis,
     /// When it last did, by the monotonic clock.
@@ -60,6 +63,18 @@ pub struct ExecutorView {
     pub since: Option<Millis>,
     /// How long ago it last did.
     pub silent_ms: Option<Millis>,
+    /// What it says of itself, (name, value).
+    pub labels: Vec<(String, String)>,
+}
+
+/// What a step asks of its executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs<'a> {
+    /// A function it knows, or a script in a language of its own: an XXL-JOB executor.
+    Handler,
+    /// A command: one of our own with these labels, or else, when it asks for none, an XXL-JOB executor that takes it as
+    /// a script.
+    Command(&'a [(String, String)]),
 }
 
 impl Roster {
@@ -94,9 +109,18 @@ impl Roster {
         if group.members.len() >= MEMBERS_MAX {
             return Err(RosterFull);
         }
-        group.members.insert(address, Member { dialect, since: now_wall, seen: now_mono });
+        let labels = Vec::new();
+        group.members.insert(address, Member { dialect, labels, since: now_wall, seen: now_mono });
         group.refresh();
         Ok(true)
+    }
+
+    /// What an executor that is there says of itself.
+    pub fn label(&mut self, group: &GroupName, address: &Address, labels: Vec<(String, String)>) {
+        let members = self.groups.get_mut(group).map(|group| &mut group.members);
+        if let Some(member) = members.and_then(|members| members.get_mut(address)) {
+            member.labels = labels;
+        }
     }
 
     /// An executor says that it leaves. True when it was known.
@@ -137,6 +161,27 @@ impl Roster {
         self.groups.get(group).map_or(&[], |group| &group.list)
     }
 
+    /// The executors of a group that can do what is wanted, in the order that routes choose from.
+    pub fn fit(&self, group: &GroupName, wanted: Needs<'_>) -> Cow<'_, [Executor]> {
+        let Some(group) = self.groups.get(group) else { return Cow::default() };
+        let is_own = |executor: &&Executor| executor.dialect == Dialect::Worker;
+        let foreign = || match group.list.iter().any(|executor| is_own(&executor)) {
+            // The usual case, for every order.
+            false => Cow::Borrowed(&group.list[..]),
+            true => group.list.iter().filter(|executor| !is_own(executor)).cloned().collect(),
+        };
+        let labels = match wanted {
+            Needs::Handler => return foreign(),
+            Needs::Command(labels) => labels,
+        };
+        let has_labels = |executor: &&Executor| {
+            let said = group.members.get(&executor.address).map_or(&[][..], |member| &member.labels);
+            labels.iter().all(|label| said.contains(label))
+        };
+        let own: Vec<Executor> = group.list.iter().filter(is_own).filter(has_labels).cloned().collect();
+        if own.is_empty() && labels.is_empty() { foreign() } else { own.into() }
+    }
+
     /// Whether this address registered or was typed in: nobody else is ever spoken to.
     pub fn knows(&self, address: &Address) -> bool {
         self.groups.values().any(|group| group.list.iter().any(|executor| executor.address == *address))
@@ -155,15 +200,13 @@ impl Roster {
 
 impl Group {
     fn refresh(&mut self) {
-        self.list = match &self.typed {
-            Some(typed) => typed.clone(),
-            None => {
-                let members = self.members.iter();
-                members
-                    .map(|(address, member)| Executor { address: address.clone(), dialect: member.dialect })
-                    .collect()
-            }
-        };
+        self.list = self.typed.clone().unwrap_or_default();
+        // Nobody can type in the address of one that dials out.
+        let joins = |member: &Member| self.typed.is_none() || member.dialect == Dialect::Worker;
+        let members = self.members.iter().filter(|(_, member)| joins(member));
+        let members =
+            members.map(|(address, member)| Executor { address: address.clone(), dialect: member.dialect });
+        self.list.extend(members);
     }
 
     fn is_forgettable(&self) -> bool {
@@ -176,6 +219,7 @@ impl Group {
             executor: executor.clone(),
             since: member.map(|member| member.since),
             silent_ms: member.map(|member| now_mono.saturating_sub(member.seen)),
+            labels: member.map(|member| member.labels.clone()).unwrap_or_default(),
         }
     }
 }
@@ -219,6 +263,34 @@ mod tests {
         roster.expire(1_000_000, SILENT_MS_MAX);
         assert_eq!(list(&roster, &group), ["http://z", "http://a"]);
         assert!(!roster.knows(&executor("http://m").address), "registering changes nothing here");
+    }
+
+    #[test]
+    fn commands_go_to_our_own_and_handlers_to_the_others() {
+        let (mut roster, group) = (Roster::default(), "g".parse::<GroupName>().expect("a name"));
+        let own = |id: &str| Executor {
+            address: format!("worker:{id}").parse().expect("an address"),
+            dialect: Dialect::Worker,
+        };
+        let label = |value: &str| ("zone".to_owned(), value.to_owned());
+        let check = |roster: &Roster, wanted: Needs<'_>, expected: &[&str]| {
+            let fit = roster.fit(&group, wanted);
+            let names: Vec<&str> = fit.iter().map(|executor| executor.address.as_str()).collect();
+            assert_eq!(names, expected, "{wanted:?}");
+        };
+        check(&roster, Needs::Handler, &[]);
+        let _ = roster.seen(&group, executor("http://h"), 0, 0);
+        check(&roster, Needs::Command(&[]), &["http://h"]);
+        check(&roster, Needs::Command(&[label("a")]), &[]);
+        for (id, zone) in [("one", "a"), ("two", "b")] {
+            let _ = roster.seen(&group, own(id), 0, 0);
+            roster.label(&group, &own(id).address, vec![label(zone), ("x".into(), "y".into())]);
+        }
+        check(&roster, Needs::Handler, &["http://h"]);
+        check(&roster, Needs::Command(&[]), &["worker:one", "worker:two"]);
+        check(&roster, Needs::Command(&[label("b")]), &["worker:two"]);
+        check(&roster, Needs::Command(&[label("b"), label("a")]), &[]);
+        assert_eq!(roster.view(0)[0].executors[1].labels[0], label("a"));
     }
 
     #[test]

@@ -389,6 +389,7 @@ steps:
   - {name: b, run: echo here, executor: local}
   - {name: c, executor: reports, route: broadcast, glue: GLUE_PYTHON, script: print(1)}
   - echo there
+  - {name: e, executor: {group: gpus, labels: {zone: eu, gpu: a100}}, run: train, route: random}
 handlers: {exit: echo bye}
 ");
     let shown: Vec<String> = many
@@ -397,9 +398,10 @@ handlers: {exit: echo bye}
         .iter()
         .map(|step| match step.target.as_deref() {
             None => "here".to_owned(),
-            Some(Target { group, route, block, concurrency, params }) => {
+            Some(Target { group, route, block, concurrency, params, labels }) => {
                 let params = params.as_deref().unwrap_or("-");
-                format!("{group} {} {} {concurrency} {params}", route.word(), block.word())
+                let labels: String = labels.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+                format!("{group} {} {} {concurrency} {params}{labels}", route.word(), block.word())
             }
         })
         .collect();
@@ -409,11 +411,14 @@ handlers: {exit: echo bye}
             "billing least_recently_used concurrent 3 day ${DAY}",
             "here",
             "reports sharding_broadcast serial 1 -",
-            "billing least_recently_used serial 1 -"
+            "billing least_recently_used serial 1 -",
+            "gpus random serial 1 - gpu=a100 zone=eu",
         ]
     );
     assert_eq!(many.body.steps[2].work, Work::Glue(GlueKind::Python, "print(1)".into()));
     assert!(many.body.handlers.get(Handler::Exit).unwrap().target.is_none(), "handlers stay on the server");
+    let round = job("executor: {group: docker, labels: {}}\nrun: x\n");
+    assert_eq!(round.body.steps[0].target.as_deref().unwrap().route, Route::Round, "commands go round");
     for (route, word) in Route::WORDS {
         for word in [word.to_string(), word.to_uppercase()] {
             let job = job(&format!("executor: g\nhandler: h\nroute: {word}\n"));

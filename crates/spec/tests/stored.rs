@@ -68,13 +68,14 @@ fn work() -> BoxedStrategy<Work> {
 
 fn target() -> BoxedStrategy<Box<Target>> {
     let words = (0..Route::WORDS.len(), 0..Block::WORDS.len());
-    (words, 1..9u32, maybe(text()))
-        .prop_map(|((route, block), concurrency, params)| {
+    (words, 1..9u32, maybe(text()), pairs())
+        .prop_map(|((route, block), concurrency, params, labels)| {
             Box::new(Target {
                 route: Route::WORDS[route].0,
                 block: Block::WORDS[block].0,
                 concurrency,
                 params,
+                labels,
                 ..Target::new("billing".parse().expect("a name"))
             })
         })

@@ -57,7 +57,7 @@ pub(super) fn find(options: &ClientOptions) -> Result<Address, Failure> {
     Ok(Address { url, token })
 }
 
-fn parse(server: &str) -> Result<Url, String> {
+pub(crate) fn parse(server: &str) -> Result<Url, String> {
     let with_scheme = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
     let mut url: Url = with_scheme.parse().map_err(|error| format!("{error}"))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -113,7 +113,7 @@ fn kept(path: &Path, url: &Url) -> Result<String, Failure> {
 
 /// Whether the URL can only be this machine. A name counts when it is `localhost` itself: other names are answered by
 /// whoever runs the name server.
-pub(super) fn is_loopback(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")

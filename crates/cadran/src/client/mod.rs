@@ -3,7 +3,7 @@
 //! [`Commands`] holds all of them; [`Commands::run`] carries one out and says how it went as an exit code. Nothing here
 //! knows what a server decides: every word shown comes from its API.
 
-mod address;
+pub(crate) mod address;
 mod answer;
 mod api;
 pub mod exit;

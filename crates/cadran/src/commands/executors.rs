@@ -34,6 +34,8 @@ struct Line {
     dialect: String,
     since: Option<String>,
     silent_ms: Option<i64>,
+    #[serde(default)]
+    labels: std::collections::BTreeMap<String, String>,
 }
 
 /// Runs the command.
@@ -44,7 +46,7 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
         out_json(&value)?;
         return Ok(Exit::Ok.into());
     }
-    let mut table = Table::new(&["GROUP", "ADDRESS", "SPEAKS", "SINCE", "HEARD"]);
+    let mut table = Table::new(&["GROUP", "ADDRESS", "SPEAKS", "SINCE", "HEARD", "LABELS"]);
     for group in &page.groups {
         for line in &group.executors {
             let heard = match (line.silent_ms, group.typed) {
@@ -58,6 +60,7 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
                 line.dialect.as_str().into(),
                 line.since.as_deref().map(instant).unwrap_or_default().into(),
                 Cell::dim(&heard),
+                line.labels.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(",").into(),
             ]);
         }
     }

@@ -20,3 +20,4 @@ pub mod stop;
 pub mod time;
 pub mod trigger;
 pub mod why;
+pub mod worker;

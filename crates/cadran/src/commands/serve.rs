@@ -4,13 +4,14 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use cadran_core::{Executor, GroupName, Order, Zone};
+use cadran_core::{Dialect, Executor, GroupName, Order, Seats, Start, Work, Zone};
 use cadran_engine::{Engine, Event, JobChange, Options};
-use cadran_exec::{Local, LocalOptions, LogDir, Remote, RemoteOptions, Tokens};
+use cadran_exec::worker::Presence;
+use cadran_exec::{Hub, HubOptions, Local, LocalOptions, LogDir, Remote, RemoteOptions, Tokens};
 use cadran_http::{ApiState, FileProblem, token};
 use cadran_place::Limits;
 use cadran_spec::{
@@ -61,7 +62,7 @@ pub struct Args {
     /// File of executor groups, their addresses and tokens [default: DATA/executors.yaml].
     #[arg(long, env = "CADRAN_EXECUTORS", value_name = "FILE")]
     executors: Option<PathBuf>,
-    /// Address and port where XXL-JOB executors register and report; open once a token for them is set.
+    /// Address and port where executors register and report; open once a token for them is set.
     #[arg(long, env = "CADRAN_EXECUTOR_LISTEN", value_name = "ADDRESS", default_value = defaults::EXECUTOR_LISTEN)]
     executor_listen: SocketAddr,
     /// Token shared with executors, for groups that have none of their own in the file.
@@ -73,6 +74,9 @@ pub struct Args {
     /// Milliseconds for which an executor that does not register again is believed to be there.
     #[arg(long, hide = true)]
     executor_silent_ms: Option<u64>,
+    /// Milliseconds a worker that is silent is believed to be at work.
+    #[arg(long, hide = true)]
+    worker_lease_ms: Option<u64>,
     /// Log lines as JSON.
     #[arg(long)]
     log_json: bool,
@@ -143,6 +147,14 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let (remote, out, last_log) = Remote::open(remote, tokens.clone(), clock::wall, line.sink())?;
     let remote = Arc::new(remote);
     found.extend(out);
+    let mut hub = HubOptions::new(&args.data);
+    hub.lease = args.worker_lease_ms.map_or(hub.lease, Duration::from_millis);
+    let presence = Arc::new(OnceLock::new());
+    let (hub, out, hub_last_log) =
+        Hub::open(hub, move || clock.now(), line.sink(), told_of(presence.clone()))?;
+    let hub = Arc::new(hub);
+    found.extend(out);
+    let last_log = last_log.max(hub_last_log);
 
     let limits = Limits { slots: args.slots, ..Limits::default() };
     let server = store.enlist(&data.name()?, clock::wall()).await?;
@@ -151,8 +163,10 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         options.silent_ms_max = silent.min(i64::MAX as u64) as i64;
     }
     let mut engine = Engine::new(options);
-    let executors = Executors::new(line.clone(), clock, remote.clone(), roster_file, &mut engine, typed);
+    let executors =
+        Executors::new(line.clone(), clock, remote.clone(), hub.clone(), roster_file, &mut engine, typed);
     let executors = Arc::new(executors);
+    let _ = presence.set(executors.clone());
     let files = revive::restore(&store, &mut engine, found, last_log, clock.now()).await?;
     let mut folder = Folder::new(&jobs, ReadOptions { default_zone: zone, ..ReadOptions::default() });
     folder.known(files);
@@ -163,8 +177,8 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let job_count = engine.catalog().len();
 
     let orders: Orders = {
-        let (local, remote) = (local.clone(), remote.clone());
-        Arc::new(move |orders| send(orders, &local, &remote))
+        let (local, remote, hub) = (local.clone(), remote.clone(), hub.clone());
+        Arc::new(move |orders| send(orders, &local, &remote, &hub))
     };
     // From here on a signal is a request to stop in good order, also one that comes before we are ready.
     let mut stops = Stops::listen()?;
@@ -183,7 +197,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         },
         cadran_http::Limits::default(),
     ));
-    let door = open_door(&args, &tokens, executors).await?;
+    let door = open_door(&args, &tokens, executors, hub.clone()).await?;
     data.announce(address)?;
     println!(
         "cadran is ready: {job_count} jobs from {}, API on http://{address}, data in {}{}",
@@ -207,6 +221,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         () = stops.next() => bail!("stopped at once; runs that were cut off are taken up at the next start"),
     }
     let _ = http.await;
+    hub.stop();
     if let Some(door) = door {
         let _ = door.stop.send(());
         let _ = door.task.await;
@@ -216,27 +231,57 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts that were placed go out to executors, the others to the one in here; stops and closes concern both.
-fn send(orders: Vec<Order>, local: &Local, remote: &Remote) {
-    let (mut here, mut away) = (Vec::with_capacity(orders.len()), Vec::new());
+/// Starts that were placed go out to executors, ours or others, the rest to the one in here; stops and closes concern all.
+fn send(orders: Vec<Order>, local: &Local, remote: &Remote, hub: &Hub) {
+    let (mut here, mut away, mut ours) = (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
     for order in orders {
         match &order {
-            Order::Start(start) if start.placement.is_some() => away.push(order),
-            Order::Start(_) => here.push(order),
+            Order::Start(start) if start.placement.is_none() => here.push(order),
+            Order::Start(start) if is_ours(start) => ours.push(order),
+            Order::Start(_) => away.push(order),
             Order::Gone { .. } => away.push(order),
             Order::Stop { .. } | Order::Close { .. } => {
                 if remote.is_used() || !away.is_empty() {
                     away.push(order.clone());
                 }
+                if hub.is_used() || !ours.is_empty() {
+                    ours.push(order.clone());
+                }
                 here.push(order);
             }
         }
+    }
+    if !ours.is_empty() {
+        hub.submit(ours);
     }
     if !here.is_empty() {
         local.submit(here);
     }
     if !away.is_empty() {
         remote.submit(away);
+    }
+}
+
+/// Whether an attempt was placed with workers. A command for which there is nobody is missed by them.
+fn is_ours(start: &Start) -> bool {
+    let own = |executor: &Executor| executor.dialect == Dialect::Worker;
+    match start.placement.as_ref().map(|placement| &placement.seats) {
+        Some(Seats::Chosen(seats)) => seats.iter().any(|seat| own(&seat.executor)),
+        Some(Seats::Asked { executors, .. }) => executors.iter().any(own),
+        Some(Seats::Nobody) => {
+            let step = start.context.body.step(start.step);
+            step.is_some_and(|step| !matches!(step.work, Work::Handler(_) | Work::Glue(..)))
+        }
+        None => false,
+    }
+}
+
+/// Who hears of workers that come and go: known a moment after the hub is.
+fn told_of(executors: Arc<OnceLock<Arc<Executors>>>) -> impl Fn(Vec<Presence>) + Send + Sync {
+    move |changes| {
+        if let Some(executors) = executors.get() {
+            executors.workers(changes);
+        }
     }
 }
 
@@ -284,6 +329,7 @@ async fn open_door(
     args: &Args,
     tokens: &Arc<Tokens>,
     executors: Arc<Executors>,
+    hub: Arc<Hub>,
 ) -> anyhow::Result<Option<Door>> {
     if tokens.is_empty() {
         return Ok(None);
@@ -296,7 +342,8 @@ async fn open_door(
         tracing::warn!(%address, "executors speak plain HTTP: let nobody but them reach this address");
     }
     let counts = executors.counts.clone();
-    let router = cadran_http::executor_router(executors, tokens.clone(), counts);
+    let workers = cadran_http::worker_router(hub, tokens.clone(), counts.clone());
+    let router = cadran_http::executor_router(executors, tokens.clone(), counts).merge(workers);
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let until = async {
         let _ = stopped.await;
@@ -390,7 +437,7 @@ impl Data {
 }
 
 /// The same program, as the watcher over the server's processes.
-fn keeper_command() -> Option<Vec<std::ffi::OsString>> {
+pub(super) fn keeper_command() -> Option<Vec<std::ffi::OsString>> {
     let program = std::env::current_exe().ok()?;
     Some(vec![program.into_os_string(), "keeper".into()])
 }
@@ -475,17 +522,17 @@ async fn prune(store: Store, logs: LogDir) {
 }
 
 /// Requests to stop: TERM, and the interrupt of a terminal.
-struct Stops {
+pub(super) struct Stops {
     term: Signal,
     interrupt: Signal,
 }
 
 impl Stops {
-    fn listen() -> anyhow::Result<Stops> {
+    pub(super) fn listen() -> anyhow::Result<Stops> {
         Ok(Stops { term: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.term.recv() => {}
             _ = self.interrupt.recv() => {}

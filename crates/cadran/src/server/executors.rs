@@ -9,9 +9,10 @@ use cadran_core::{
     Address, Command, Dialect, Executor, GroupName, JobId, JobName, Reply, RunId, StepNo, StepRecord,
 };
 use cadran_engine::{Engine, Event, ExecutorChange};
-use cadran_exec::Remote;
+use cadran_exec::worker::Presence;
 use cadran_exec::xxl::RemoteLog;
 use cadran_exec::xxl::wire::RunResult;
+use cadran_exec::{Hub, Remote};
 use cadran_http::{DoorCounts, ExecutorDesk, ExecutorGroup, ExecutorLine, JobCall};
 use cadran_place::{GROUPS_MAX, MEMBERS_MAX};
 use futures::future::BoxFuture;
@@ -25,6 +26,7 @@ pub struct Executors {
     line: Line,
     clock: Clock,
     remote: Arc<Remote>,
+    hub: Arc<Hub>,
     /// Who registered lately, kept in a file: a restart does not wait for everybody to register again.
     known: Mutex<Known>,
     /// How long an executor that says nothing is believed to be there.
@@ -37,7 +39,11 @@ struct Known {
     file: PathBuf,
     /// When each was last seen, by the monotonic clock.
     seen: BTreeMap<(GroupName, Executor), i64>,
+    /// What those that say something of themselves say.
+    labels: BTreeMap<Address, Labels>,
 }
+
+type Labels = Vec<(String, String)>;
 
 /// A registration that changes nothing is passed on to the engine so many times while one is believed: often enough.
 const PASSED_ON: i64 = 18;
@@ -48,6 +54,7 @@ impl Executors {
         line: Line,
         clock: Clock,
         remote: Arc<Remote>,
+        hub: Arc<Hub>,
         file: PathBuf,
         engine: &mut Engine,
         typed: Vec<(GroupName, Vec<Executor>)>,
@@ -56,14 +63,19 @@ impl Executors {
         let mut seen = BTreeMap::new();
         let mut changes: Vec<ExecutorChange> =
             typed.into_iter().map(|(group, list)| ExecutorChange::Typed(group, list)).collect();
-        for (group, executor) in read(&file) {
+        let mut labels = BTreeMap::new();
+        for (group, executor, said) in read(&file) {
             changes.push(ExecutorChange::Seen(group.clone(), executor.clone()));
+            if !said.is_empty() {
+                changes.push(ExecutorChange::Labels(group.clone(), executor.address.clone(), said.clone()));
+                labels.insert(executor.address.clone(), said);
+            }
             seen.insert((group, executor), now.mono);
         }
         engine.handle(Event::Executors(changes), now);
-        let known = Mutex::new(Known { file, seen });
+        let known = Mutex::new(Known { file, seen, labels });
         let silent_ms_max = engine.silent_ms_max();
-        Executors { line, clock, remote, known, silent_ms_max, counts: Arc::default() }
+        Executors { line, clock, remote, hub, known, silent_ms_max, counts: Arc::default() }
     }
 
     /// The executors, by group.
@@ -74,6 +86,7 @@ impl Executors {
             executor: view.executor,
             since: view.since,
             silent_ms: view.silent_ms,
+            labels: view.labels,
         };
         let group = |view: cadran_place::GroupView| ExecutorGroup {
             name: view.name,
@@ -94,7 +107,8 @@ impl Executors {
         let mut logs = self.remote.logs_of(run);
         for (no, step) in steps.iter().enumerate() {
             for seat in &step.seats {
-                if logs.iter().any(|log| log.seat.log == seat.log) {
+                // What our own print arrives without being asked for.
+                if logs.iter().any(|log| log.seat.log == seat.log) || seat.address.worker().is_some() {
                     continue;
                 }
                 logs.push(RemoteLog {
@@ -126,9 +140,31 @@ impl Executors {
         })
     }
 
+    /// Workers came or went.
+    pub fn workers(&self, changes: Vec<Presence>) {
+        for change in changes {
+            match change {
+                Presence::Here(group, address, labels) => {
+                    let executor = Executor { address: address.clone(), dialect: Dialect::Worker };
+                    let news = self.known().relabel(&address, &labels);
+                    if self.seen(group.clone(), executor).is_err() {
+                        tracing::warn!(%group, %address, "too many executors are there; a worker gets no orders");
+                    } else if news {
+                        self.line
+                            .tell(Event::Executors(vec![ExecutorChange::Labels(group, address, labels)]));
+                    }
+                }
+                Presence::Gone(group, address) => {
+                    self.known().labels.remove(&address);
+                    self.gone(group, address);
+                }
+            }
+        }
+    }
+
     /// Counters in Prometheus' text format.
     pub fn metrics(&self) -> String {
-        let counts = self.remote.counts();
+        let (counts, ours) = (self.remote.counts(), self.hub.counts());
         let mut text = self.counts.render();
         for (name, kind, help, value) in [
             ("orders_accepted_total", "counter", "Orders that executors took.", counts.accepted),
@@ -149,6 +185,9 @@ impl Executors {
             ("shares_lost_total", "counter", "Shares given up as lost.", counts.lost),
             ("orders_waiting", "gauge", "Orders that wait to leave.", counts.waiting as u64),
             ("shares_open", "gauge", "Shares that are out at executors.", counts.open as u64),
+            ("workers", "gauge", "Workers that are there.", ours.workers as u64),
+            ("worker_shares_open", "gauge", "Shares that are out at workers.", ours.open as u64),
+            ("worker_shares_lost_total", "counter", "Shares lost with their worker.", ours.lost),
         ] {
             text.push_str(&format!(
                 "# HELP cadran_executor_{name} {help}\n# TYPE cadran_executor_{name} {kind}\ncadran_executor_{name} {value}\n"
@@ -252,13 +291,25 @@ fn name_of(line: &Line, number: u32) -> Result<(JobName, bool), String> {
 }
 
 impl Known {
+    /// True when a worker says something else than before.
+    fn relabel(&mut self, address: &Address, labels: &Labels) -> bool {
+        let before = self.labels.get(address);
+        let news = before.is_none_or(|before| before != labels);
+        if news {
+            self.labels.insert(address.clone(), labels.clone());
+            self.write();
+        }
+        news
+    }
+
     /// Whole or not at all; a file that cannot be written costs half a minute after the next start.
     fn write(&self) {
         let list: Vec<Value> = self
             .seen
             .keys()
             .map(|(group, executor)| {
-                json!([group.as_str(), executor.address.as_str(), executor.dialect.word()])
+                let Executor { address, dialect } = executor;
+                json!([group.as_str(), address.as_str(), dialect.word(), self.labels.get(address)])
             })
             .collect();
         let half = self.file.with_extension("new");
@@ -270,12 +321,14 @@ impl Known {
     }
 }
 
-fn read(file: &std::path::Path) -> Vec<(GroupName, Executor)> {
+fn read(file: &std::path::Path) -> Vec<(GroupName, Executor, Labels)> {
     let text = fs::read_to_string(file).unwrap_or_default();
-    let list: Vec<(String, String, String)> = serde_json::from_str(&text).unwrap_or_default();
-    let line = |(group, address, dialect): (String, String, String)| {
-        let executor = Executor { address: address.parse().ok()?, dialect: Dialect::from_word(&dialect)? };
-        Some((group.parse().ok()?, executor))
+    let list: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
+    let line = |line: Value| {
+        let text = |at: usize| line.get(at).and_then(Value::as_str);
+        let executor = Executor { address: text(1)?.parse().ok()?, dialect: Dialect::from_word(text(2)?)? };
+        let labels = line.get(3).cloned().and_then(|labels| serde_json::from_value(labels).ok());
+        Some((text(0)?.parse().ok()?, executor, labels.unwrap_or_default()))
     };
     list.into_iter().filter_map(line).collect()
 }

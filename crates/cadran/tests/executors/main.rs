@@ -12,6 +12,7 @@ mod import;
 mod lost;
 mod shares;
 mod stub;
+mod workers;
 
 use std::net::TcpListener;
 

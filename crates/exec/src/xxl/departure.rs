@@ -96,7 +96,7 @@ impl Shared {
             Seats::Asked { .. } => Vec::new(),
             Seats::Nobody => {
                 drop(state);
-                let text = format!("no executor of the group {} is there", placement.group);
+                let text = format!("no XXL-JOB executor of the group {} is there", placement.group);
                 return self.refuse(key, text);
             }
         };
@@ -149,7 +149,7 @@ impl Shared {
         for some in executors.chunks(ASKED_AT_ONCE_MAX) {
             let calls = some.iter().map(|executor| {
                 let (verb, body) = match ask {
-                    Ask::Alive => ("beat", b"{}".to_vec()),
+                    Ask::Alive | Ask::Free => ("beat", b"{}".to_vec()),
                     Ask::Idle => ("idleBeat", json(&OfJob { job_id: number })),
                 };
                 self.client.call(&placement.group, executor, verb, body)
@@ -164,7 +164,7 @@ impl Shared {
             }
         }
         let word = match ask {
-            Ask::Alive => "answers",
+            Ask::Alive | Ask::Free => "answers",
             Ask::Idle => "is idle",
         };
         let text = format!("no executor of the group {} {word}{why}", placement.group);

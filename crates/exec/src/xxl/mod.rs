@@ -8,7 +8,7 @@ mod client;
 mod departure;
 mod exchange;
 mod lane;
-mod ledger;
+pub(crate) mod ledger;
 mod options;
 mod order;
 mod params;
@@ -16,7 +16,7 @@ mod pull;
 mod remote;
 mod result;
 mod stop;
-mod table;
+pub(crate) mod table;
 mod watch;
 pub mod wire;
 

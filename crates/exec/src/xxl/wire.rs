@@ -189,7 +189,8 @@ fn excerpt(body: &[u8]) -> String {
 /// The verb that starts a run.
 pub(crate) fn start_verb(dialect: Dialect) -> &'static str {
     match dialect {
-        Dialect::Two | Dialect::Orth => "run",
+        // Ours are never called.
+        Dialect::Two | Dialect::Orth | Dialect::Worker => "run",
         Dialect::Three => "trigger",
     }
 }

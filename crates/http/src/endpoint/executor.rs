@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
 use cadran_core::Millis;
@@ -28,9 +30,9 @@ struct GroupItem {
 /// One executor.
 #[derive(Serialize, ToSchema)]
 struct ExecutorItem {
-    /// Where it listens.
+    /// Where it listens, or the id of a worker, which listens nowhere.
     address: String,
-    /// How it speaks: `xxl-job`, `xxl-job-3.5` or `orth`.
+    /// How it speaks: `xxl-job`, `xxl-job-3.5`, `orth` or `worker`.
     dialect: &'static str,
     /// When it first registered.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,6 +42,9 @@ struct ExecutorItem {
     /// How long ago it last registered.
     #[serde(skip_serializing_if = "Option::is_none")]
     silent_ms: Option<Millis>,
+    /// What it says of itself.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
 }
 
 /// Lists the executors that are there, by group.
@@ -63,6 +68,7 @@ pub(super) async fn list(
                 since: line.since.map(instant::to_text),
                 since_ms: line.since,
                 silent_ms: line.silent_ms,
+                labels: line.labels.into_iter().collect(),
             })
             .collect(),
     });

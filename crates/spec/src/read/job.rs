@@ -466,7 +466,7 @@ fn retries(drafts: &mut [Draft], retry: Option<RetryWord>, findings: &mut Findin
 
 /// Gives a step its target. What only counts for processes of the server says so on a step that is none of them.
 fn place(draft: &mut Draft, job: &TargetDraft, findings: &mut Findings) {
-    draft.step.target = std::mem::take(&mut draft.target).resolve(job, findings);
+    draft.step.target = std::mem::take(&mut draft.target).resolve(&draft.step.work, job, findings);
     let foreign = matches!(draft.step.work, Work::Handler(_) | Work::Glue(..));
     if let Some((name, span)) = draft.local_key.filter(|_| foreign) {
         let message = format!("`{name}` is for commands; what this step runs is known to its executor alone");

@@ -2,11 +2,11 @@
 
 use cadran_core::{Block, GlueKind, GroupName, Route, Target, Work};
 
-use super::fields::{Fields, Key, key, keys};
+use super::fields::{Fields, Key, Shape, key, keys};
 use super::findings::Findings;
 use super::scalar::{filled, line, short, text, whole, word};
 use crate::diagnostic::Code;
-use crate::tree::{Kind, Span};
+use crate::tree::{Kind, Node, Span};
 
 pub(crate) const EXECUTOR: Key = key("executor");
 pub(crate) const HANDLER: Key = key("handler");
@@ -21,11 +21,17 @@ const HANDLER_BYTES_MAX: usize = 255;
 const PARAMS_BYTES_MAX: usize = 64 << 10;
 /// Longest script that travels with its order. Executors take requests of 5 MiB at most.
 const GLUE_BYTES_MAX: usize = 1 << 20;
+/// Labels a step may ask for.
+const LABELS_MAX: usize = 32;
+/// Longest name and longest value of a label.
+const LABEL_BYTES_MAX: usize = 128;
 /// Runs of one job at once on one executor.
 const CONCURRENCY_MAX: i64 = 1000;
 
 /// The word for the executor inside the server.
 const HERE: &str = "local";
+
+const PLACE: Shape = Shape { what: "`executor`", keys: &[key("group"), key("labels")], unsupported: &[] };
 
 /// What other schedulers call an executor is a kind of step. A file that means one of these does not mean a group.
 const KINDS: [&str; 12] =
@@ -82,6 +88,7 @@ pub(crate) struct TargetDraft {
     block: Option<Block>,
     concurrency: Option<u32>,
     params: Option<String>,
+    labels: Vec<(String, String)>,
     /// The first key that makes sense on an executor only.
     needs: Option<(&'static str, Span)>,
 }
@@ -97,7 +104,9 @@ impl TargetDraft {
     pub(crate) fn read(fields: &Fields<'_>, takes_params: bool, findings: &mut Findings) -> TargetDraft {
         let mut draft = TargetDraft::default();
         if let Some(field) = fields.get("executor") {
-            if matches!(field.value.kind, Kind::Map(_)) {
+            if let Some(place) = place_of(field.value) {
+                draft.read_place(place, findings);
+            } else if matches!(field.value.kind, Kind::Map(_)) {
                 findings.error_help(
                     field.value.span,
                     Code::Unsupported,
@@ -105,7 +114,8 @@ impl TargetDraft {
                     "write what the step does as `run` or `script`",
                 );
             } else if let Some(name) = filled("executor", field.value, findings) {
-                draft.group = group(name.trim(), fields, field.value.span, findings);
+                let foreign = fields.get("handler").is_some() || fields.get("glue").is_some();
+                draft.group = group(name.trim(), foreign, field.value.span, findings);
             }
         }
         if let Some(field) = fields.get("route") {
@@ -149,8 +159,47 @@ impl TargetDraft {
         draft
     }
 
-    /// The target of a step, with what the job says where the step says nothing.
-    pub(crate) fn resolve(self, job: &TargetDraft, findings: &mut Findings) -> Option<Box<Target>> {
+    /// A group and what its executor must say of itself.
+    fn read_place(&mut self, place: &Node, findings: &mut Findings) {
+        let Some(fields) = Fields::read(place, &PLACE, findings) else { return };
+        if let Some(field) = fields.get("group")
+            && let Some(name) = filled("group", field.value, findings)
+        {
+            self.group = group(name.trim(), true, field.value.span, findings);
+        }
+        let Some(field) = fields.get("labels") else { return };
+        let Kind::Map(entries) = &field.value.kind else {
+            let message = format!("`labels` is a map of names and values, not {}", field.value.what());
+            return findings.error(field.value.span, Code::WrongType, message);
+        };
+        if entries.len() > LABELS_MAX {
+            return findings.error(
+                field.key.span,
+                Code::Limit,
+                format!("there are more than {LABELS_MAX} labels"),
+            );
+        }
+        for (name, value) in entries {
+            let Kind::Scalar(key) = &name.kind else { continue };
+            let Some(value) = line("labels", LABEL_BYTES_MAX, value, findings) else { continue };
+            if key.text.is_empty() || key.text.len() > LABEL_BYTES_MAX || key.text.contains(['=', ',']) {
+                let message = "the name of a label has 1 to 128 characters, without '=' and ','";
+                findings.error(name.span, Code::BadValue, message);
+                continue;
+            }
+            self.labels.push((key.text.clone(), value.to_owned()));
+        }
+        self.labels.sort();
+    }
+
+    /// The target of a step, with what the job says where the step says nothing. A command goes round the executors
+    /// unless a route is named: they are alike.
+    pub(crate) fn resolve(
+        self,
+        work: &Work,
+        job: &TargetDraft,
+        findings: &mut Findings,
+    ) -> Option<Box<Target>> {
         let group = match self.group.as_ref().or(job.group.as_ref()) {
             Some(Place::Group(group)) => group.clone(),
             Some(Place::Here) | None => {
@@ -163,8 +212,19 @@ impl TargetDraft {
             }
         };
         let plain = Target::new(group);
+        let foreign = matches!(work, Work::Handler(_) | Work::Glue(..));
+        let route = if foreign { plain.route } else { Route::Round };
+        // Labels belong to the group they stand beside.
+        let labels = if self.group.is_some() { self.labels } else { job.labels.clone() };
+        if foreign && !labels.is_empty() {
+            let at = self.needs.or(job.needs).map_or(Span { line: 1, column: 1, len: 0 }, |(_, span)| span);
+            let message =
+                "`labels` choose among workers, which run commands; this step asks for a handler or a script";
+            findings.error_help(at, Code::Conflict, message, "remove one of the two");
+        }
         Some(Box::new(Target {
-            route: self.route.or(job.route).unwrap_or(plain.route),
+            route: self.route.or(job.route).unwrap_or(route),
+            labels,
             block: self.block.or(job.block).unwrap_or(plain.block),
             concurrency: self.concurrency.or(job.concurrency).unwrap_or(plain.concurrency),
             params: self.params,
@@ -181,11 +241,19 @@ impl TargetDraft {
     }
 }
 
-fn group(name: &str, fields: &Fields<'_>, span: Span, findings: &mut Findings) -> Option<Place> {
+/// The value of `executor` when it names a group and more. A map without a group is a kind of step of another scheduler.
+fn place_of(value: &Node) -> Option<&Node> {
+    let Kind::Map(entries) = &value.kind else { return None };
+    let is_group = |name: &Node| matches!(&name.kind, Kind::Scalar(key) if key.text == "group");
+    entries.iter().any(|(name, _)| is_group(name)).then_some(value)
+}
+
+/// `foreign`: there is no doubt that a group is meant.
+fn group(name: &str, foreign: bool, span: Span, findings: &mut Findings) -> Option<Place> {
     if name == HERE {
         return Some(Place::Here);
     }
-    if KINDS.contains(&name) && fields.get("handler").is_none() && fields.get("glue").is_none() {
+    if KINDS.contains(&name) && !foreign {
         let message = format!("`executor: {name}` is not supported by Cadran");
         let help = "write what the step does as `run` or `script`; `executor` names a group of executors";
         findings.error_help(span, Code::Unsupported, message, help);

@@ -258,6 +258,8 @@ struct TargetShape<'a> {
     concurrency: Option<u32>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     params: Option<Text<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    labels: Pairs<'a>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -502,13 +504,14 @@ impl StepShape<'_> {
 }
 
 impl<'a> From<&'a Target> for TargetShape<'a> {
-    fn from(Target { group, route, block, concurrency, params }: &'a Target) -> TargetShape<'a> {
+    fn from(Target { group, route, block, concurrency, params, labels }: &'a Target) -> TargetShape<'a> {
         TargetShape {
             group: group.as_str().into(),
             route: (*route != Route::default()).then(|| route.word().into()),
             block: (*block != Block::default()).then(|| block.word().into()),
             concurrency: (*concurrency != 1).then_some(*concurrency),
             params: params.as_deref().map(Text::from),
+            labels: pairs(labels),
         }
     }
 }
@@ -521,6 +524,7 @@ impl TargetShape<'_> {
             block: known("block", self.block.as_deref(), Block::from_word)?,
             concurrency: self.concurrency.unwrap_or(1),
             params: self.params.map(Text::into_owned),
+            labels: owned_pairs(self.labels),
         })
     }
 }
