@@ -65,3 +65,8 @@ pub use pending::{Drained, InOrder, PENDING_MAX, Pending, PendingFull};
 pub use rewrite::{PendingRewrite, Phase, RuleId, ScopeHash, TxId};
 pub use scheduler::{Scheduler, SchedulerKind};
 pub use stamps::{INTERNED_MAX, KeyUse, Stamps};
+
+/// The examples of the README are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
