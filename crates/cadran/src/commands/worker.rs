@@ -28,17 +28,16 @@ use crate::server::clock;
 /// step, or with it at the top the whole job, to one of the group's workers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The token is the one the server was given for executors (`cadran serve --executor-token`, or its file of executors). It is
-read from --token-file or from CADRAN_EXECUTOR_TOKEN, and never from the command line, where everybody could see it.
-
-When the server is away the worker goes on, keeps results on disk, and tells them when it is back. When it is away for too
-long, what runs here is ended before the server may start it anew elsewhere.
-
-SIGTERM or Ctrl-C: no new work is taken, what is on is brought to its end, results are delivered. A second one ends
+The token is the one the server was given for executors (CADRAN_EXECUTOR_TOKEN of `cadran serve`, or its file of \
+executors). It is read from --token-file or from CADRAN_EXECUTOR_TOKEN, and never from the command line, where everybody \
+could see it.\n\n\
+When the server is away the worker goes on, keeps results on disk, and tells them when it is back. When it is away for \
+too long, what runs here is ended before the server may start it anew elsewhere.\n\n\
+SIGTERM or Ctrl-C: no new work is taken, what is on is brought to its end, results are delivered. A second one ends \
 everything at once.
 
 Examples:
-  cadran worker --server http://127.0.0.1:7789 --group build --token-file /etc/cadran/executors.token
+  cadran worker --group build --token-file executors.token
   cadran worker --server https://cadran.example.com --group gpu --slots 2 --labels gpu=a100,zone=eu
 
 Exit codes:

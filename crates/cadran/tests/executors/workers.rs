@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use super::stub::TOKEN;
+use super::stub::{TOKEN, call, raw_call};
 use super::support::{Home, Server, cadran, wait_for};
 use super::{ended, run, show, trigger};
 
@@ -395,6 +395,60 @@ fn who_may_not_work_is_told_why() {
     assert!(alone.end().success());
     let _server = rig.serve();
     worker.wait_count("connected", 2);
+}
+
+#[test]
+fn the_door_for_workers_is_strict() {
+    let rig = Rig::new();
+    let server = rig.serve();
+    let token = format!("Bearer {TOKEN}");
+    let good: &[(&str, &str)] = &[("authorization", &token), ("cadran-group", "g")];
+    let hello = json!({"worker": "w", "life": "l", "slots": 1, "held": []}).to_string();
+    let from = json!({"worker": "w", "life": "l", "server": "s"});
+    let poll = json!({"from": from, "have": 0}).to_string();
+    let piece = "/worker/v1/log?worker=w&life=l&server=s&run=0000000000001&step=0&attempt=1&at=0";
+    let large = "x".repeat((1 << 20) + 1);
+    let rows: &[(&str, &str, &[(&str, &str)], &str)] = &[
+        ("/worker/v1/hello", &hello, &[], "401"),
+        ("/worker/v1/hello", &hello, &[("authorization", &token)], "401"),
+        ("/worker/v1/hello", &hello, &[("authorization", "Bearer wrong"), ("cadran-group", "g")], "401"),
+        ("/worker/v1/hello", &hello, &[("authorization", TOKEN), ("cadran-group", "g")], "401"),
+        ("/worker/v1/hello", &hello, &[("authorization", &token), ("cadran-group", "../g")], "401"),
+        ("/worker/v1/orders", &poll, &[], "401"),
+        (piece, "text", &[], "401"),
+        ("/worker/v1/hello", "{", good, "400"),
+        ("/worker/v1/hello", "[]", good, "400"),
+        ("/worker/v1/hello", &hello.replace("\"w\"", "\"../w\""), good, "400"),
+        ("/worker/v1/hello", &hello.replace(":1", ":0"), good, "400"),
+        ("/worker/v1/none", "{}", good, "404"),
+        ("/worker/v1/orders", &poll, good, "409"),
+        ("/worker/v1/reports", &json!({"from": from, "reports": []}).to_string(), good, "409"),
+        ("/worker/v1/leave", &json!({"from": from}).to_string(), good, "409"),
+        (piece, "text", good, "409"),
+        ("/worker/v1/log", "text", good, "400"),
+        (piece, &large, good, "400"),
+    ];
+    for (path, body, headers, status) in rows {
+        let (head, answer) = raw_call(&rig.door, path, body, headers);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{path} {headers:?}: {head}");
+        assert!(answer["error"].is_string(), "{path}: {answer}");
+    }
+    // Nobody becomes a worker by the other door.
+    let body = json!({"registryGroup": "EXECUTOR", "registryKey": "g", "registryValue": "worker:w"});
+    assert_eq!(call(&rig.door, "registry", &body, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)])["code"], 500);
+    assert_eq!(rig.home.json(&["executors", "--json"])["groups"], json!([]), "nobody got in");
+    // A stop in good order does not end what runs elsewhere.
+    let worker = rig.worker("w", &[]);
+    rig.hold("hold", "");
+    let id = trigger(&server, "hold");
+    rig.wait_start("hold", 1);
+    server.run_is(&id, "running");
+    assert!(server.stop().success());
+    let server = rig.serve();
+    worker.wait_count("connected", 2);
+    rig.let_go(&id);
+    let done = ended(&server, &id);
+    assert_eq!((&done["status"], &done["steps"][0]["attempt"]), (&json!("succeeded"), &json!(1)), "{done}");
 }
 
 #[test]
