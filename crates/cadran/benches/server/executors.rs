@@ -11,7 +11,7 @@ use cadran_core::{
     Body, Dialect, Executor, GroupName, Overlap, Policy, Route, RunStatus, Step, Target, Work,
 };
 use cadran_engine::{Engine, Event, ExecutorChange, Options};
-use cadran_exec::{Remote, RemoteOptions, Tokens};
+use cadran_exec::{Hub, HubOptions, Remote, RemoteOptions, Tokens};
 use cadran_place::Limits;
 use cadran_store::{LIMIT_MAX, RunQuery, Store};
 
@@ -196,11 +196,15 @@ async fn start(dir: &std::path::Path) -> (Running, String) {
     let roster = options.ledger.with_file_name("roster.json");
     let (remote, _, _) = Remote::open(options, tokens.clone(), clock::wall, line.sink()).expect("a ledger");
     let remote = Arc::new(remote);
+    // No worker is there, and none comes.
+    let (hub, _, _) =
+        Hub::open(HubOptions::new(dir), move || clock.now(), line.sink(), |_| {}).expect("a ledger");
     let limits = Limits { slots: usize::MAX, ..Limits::default() };
     let mut engine = Engine::new(Options { limits, ..Options::default() });
     revive::restore(&store, &mut engine, Vec::new(), 0, clock.now()).await.expect("the record can be read");
     let executors =
-        Arc::new(Executors::new(line.clone(), clock, remote.clone(), roster, &mut engine, Vec::new()));
+        Executors::new(line.clone(), clock, remote.clone(), Arc::new(hub), roster, &mut engine, Vec::new());
+    let executors = Arc::new(executors);
     let orders: Orders = Arc::new(move |orders| remote.submit(orders));
     let running = server::start(line, clock, engine, store, orders).expect("threads can be started");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
