@@ -546,6 +546,14 @@ fn executors() {
         "2:31+3 steps[0].env | `env` is for commands; what this step runs is known to its executor alone | remove one of the two",
     );
     check(
+        "executor: {group: g, labels: {gpu: a100}}\nhandler: h\n",
+        "2:1+7 handler | `labels` choose among workers, which run commands; this step asks for a handler or a script | remove one of the two",
+    );
+    check(
+        "executor: {group: g, labels: [gpu]}\nrun: x\n",
+        "1:30+5 executor.labels | `labels` is a map of names and values, not a list",
+    );
+    check(
         "executor: g\nhandler: h\npreconditions: test -e /x\n",
         "3:1+13 preconditions | preconditions are checked by the server before it starts a process, and a step of this job runs on an executor | check it in a job of its own, or in the handler",
     );
