@@ -485,6 +485,14 @@ fn not_text() {
         "1:1+1  | byte 0xff is not UTF-8 text | this looks like UTF-16; save the file as UTF-8",
     );
     check(b"run: x\nab\0", "2:3+1  | a NUL character cannot stand in a job file | is this a text file?");
+    check(
+        b"run: x\r\na\rb\r\n",
+        "2:2+1  | a carriage return without a line feed cannot stand in a job file | save the file with LF or CRLF line ends",
+    );
+    check(
+        b"\r!\r\x01\x7f~",
+        "1:1+1  | a carriage return without a line feed cannot stand in a job file | save the file with LF or CRLF line ends",
+    );
     // A byte order mark is no part of the first column.
     check(b"\xef\xbb\xbfruns: x", "1:1+4 runs | unknown key `runs` | did you mean `run`?");
 }

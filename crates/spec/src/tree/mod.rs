@@ -137,6 +137,13 @@ fn text_of(bytes: &[u8]) -> Result<&str, Diagnostic> {
         let message = "a NUL character cannot stand in a job file";
         return Err(problem(Code::Text, end_of(&text[..at]), message).with_help("is this a text file?"));
     }
+    // YAML would begin a new line there, and editors and we would not: places would be wrong from there on.
+    let lone = |at: &usize| text.as_bytes().get(at + 1) != Some(&b'\n');
+    if let Some(at) = text.match_indices('\r').map(|(at, _)| at).find(lone) {
+        let message = "a carriage return without a line feed cannot stand in a job file";
+        let help = "save the file with LF or CRLF line ends";
+        return Err(problem(Code::Text, end_of(&text[..at]), message).with_help(help));
+    }
     Ok(text)
 }
 
