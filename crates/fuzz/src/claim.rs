@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::bucket::{Bucket, Condition, Put, Version, nonce};
 use crate::error::{Failure, FuzzError};
 use crate::events::Moment;
-use crate::files::Keys;
+use crate::keys::Keys;
 use crate::{CommitHash, swap::Patience};
 
 /// What is claimed.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::bucket::UPLOADS;
 use crate::claim::Work;
-use crate::files::{BinaryKind, BuildQueue, Keys, Schedule};
+use crate::files::{BuildQueue, Schedule};
+use crate::keys::{BinaryKind, Keys};
 use crate::pipeline::taken;
 use crate::{Event, FuzzError, Pipeline};
 

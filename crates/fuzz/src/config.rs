@@ -7,7 +7,7 @@ use std::time::Duration;
 use cadran_spec::{Diagnostic, Section, Shape, key, read_settings};
 
 use crate::work::{GitLimits, check_address};
-use crate::{FileFilter, Overload, Target, TargetName, Walk};
+use crate::{FileFilter, Layout, Overload, Target, TargetName, Walk};
 
 pub use template::{InitOptions, JobFile, job_files, template};
 
@@ -101,6 +101,7 @@ const TOP: Shape = Shape {
         key("repository"),
         key("branch"),
         key("store"),
+        key("layout"),
         key("single_writer"),
         key("history"),
         key("only_today"),
@@ -323,6 +324,8 @@ fn state(top: &Section<'_>, target: &mut Target) {
     let policies =
         [Overload::Fair, Overload::NewestFirst, Overload::Coalesce].map(|policy| (policy.as_str(), policy));
     set(&mut target.overload, top.word("overload", &policies));
+    let layouts = [Layout::V1, Layout::V2].map(|layout| (layout.as_str(), layout));
+    set(&mut target.layout, top.word("layout", &layouts));
     set(&mut target.lease, time(top, "lease"));
     if let Some(retention) = top.section("retention", &RETENTION) {
         set(&mut target.retention.binaries, time(&retention, "binaries"));
@@ -391,10 +394,11 @@ mod tests {
              repository_mib_max: 100\nrepository_timeout: 1m\npass_env: CC\ncrashes:\n  reproduce: r\n  tries: 5\n\
              \x20 timeout: 4s\n  minimise: n\n  minimise_timeout: 5s\n  ignore_frames: [check]\ncoverage:\n  run: c\n\
              \x20 timeout: 6s\n  max_age: 10d\nretention:\n  binaries: 2d\nlimits:\n  schedule_max: 9\n\
-             overload: coalesce\nlease: 1m\nsingle_writer: true\n"
+             overload: coalesce\nlease: 1m\nlayout: v2\nsingle_writer: true\n"
         );
         let Config { target, tools, .. } = Config::read(text.as_bytes()).expect("good");
         assert_eq!((target.branch.as_str(), target.walk, target.only_today), ("next", Walk::All, true));
+        assert_eq!((target.layout, target.single_writer), (Layout::V2, true));
         assert_eq!(target.filter.extensions(), ["rs", "toml"]);
         assert_eq!((target.limits.schedule_max, target.overload), (9, Overload::Coalesce));
         assert_eq!((target.budgets.slots_per_day, target.budgets.fuzz.as_secs()), (24, 3600));

@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::bucket::{Bucket, Condition, nonce};
 use crate::error::FuzzError;
-use crate::files::{Keys, pretty};
+use crate::files::pretty;
+use crate::keys::Keys;
 
 /// Something happened.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::TargetName;
+use crate::keys::{FileName, Layout, Part};
 
 /// `state.json`: the commit up to which everything is decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,112 +47,6 @@ pub struct Entry {
     rest: Map<String, Value>,
 }
 
-/// Which of the three.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FileName {
-    /// `state.json`
-    State,
-    /// `build-queue.json`
-    BuildQueue,
-    /// `fuzzing-schedule.json`
-    Schedule,
-}
-
-impl FileName {
-    /// Its name in the store.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            FileName::State => "state.json",
-            FileName::BuildQueue => "build-queue.json",
-            FileName::Schedule => "fuzzing-schedule.json",
-        }
-    }
-}
-
-/// The two binaries of a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BinaryKind {
-    /// What is fuzzed.
-    Production,
-    /// What says which code a test reaches.
-    Coverage,
-}
-
-impl BinaryKind {
-    /// Both.
-    pub const ALL: [BinaryKind; 2] = [BinaryKind::Production, BinaryKind::Coverage];
-
-    /// Its folder.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            BinaryKind::Production => "production",
-            BinaryKind::Coverage => "coverage",
-        }
-    }
-}
-
-/// Where everything of one target lies in the store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keys {
-    base: String,
-}
-
-impl Keys {
-    /// Below `solvers/{target}/`.
-    pub fn new(target: &TargetName) -> Keys {
-        Keys { base: format!("solvers/{target}/") }
-    }
-
-    /// One of the three files.
-    pub fn file(&self, name: FileName) -> String {
-        format!("{}fuzzing-state/{}", self.base, name.as_str())
-    }
-
-    /// The archive of one binary.
-    pub fn binary(&self, kind: BinaryKind, hash: &str) -> String {
-        format!("{}builds/{}/{hash}.tar.gz", self.base, kind.as_str())
-    }
-
-    /// The folder of all archives of one kind.
-    pub fn binaries(&self, kind: BinaryKind) -> String {
-        format!("{}builds/{}/", self.base, kind.as_str())
-    }
-
-    /// The commit that an archive in this folder belongs to.
-    pub(crate) fn hash_of<'a>(folder: &str, key: &'a str) -> Option<&'a str> {
-        key.strip_prefix(folder)?.strip_suffix(".tar.gz")
-    }
-
-    /// Something else of this target: `below` is a path such as `corpus/…`.
-    pub fn other(&self, below: &str) -> String {
-        format!("{}{below}", self.base)
-    }
-
-    /// The folder of claims.
-    pub fn claims(&self) -> String {
-        format!("{}fuzzing-state/claims/", self.base)
-    }
-
-    /// The folder of the event log.
-    pub fn events(&self) -> String {
-        format!("{}fuzzing-state/events/", self.base)
-    }
-
-    /// What the manager remembers between passes.
-    pub fn ledger(&self) -> String {
-        format!("{}fuzzing-state/ledger.json", self.base)
-    }
-
-    /// Where a file that could not be read is kept.
-    pub fn broken(&self, name: &str, at: i64) -> String {
-        format!("{}{at}-{name}", self.broken_folder())
-    }
-
-    pub(crate) fn broken_folder(&self) -> String {
-        format!("{}fuzzing-state/broken/", self.base)
-    }
-}
-
 /// A state file that has a form of its own.
 pub trait StateFile: Default + Clone + PartialEq {
     /// Which one it is.
@@ -161,6 +55,24 @@ pub trait StateFile: Default + Clone + PartialEq {
     fn read(bytes: &[u8]) -> Result<Self, String>;
     /// Two spaces of indent, sorted keys, UTF-8, as the original tools write it.
     fn write(&self) -> Vec<u8>;
+
+    /// As [`read`](StateFile::read), of one part as a layout has it; what stands in the others is left empty.
+    fn read_part(bytes: &[u8], _layout: Layout, _part: Part) -> Result<Self, String> {
+        Self::read(bytes)
+    }
+    /// As [`write`](StateFile::write), one part as a layout has it.
+    fn write_part(&self, _layout: Layout, _part: Part) -> Vec<u8> {
+        self.write()
+    }
+    /// Adds what stands in the part beside.
+    fn join(self, _beside: Self) -> Self {
+        self
+    }
+    /// Whether the part beside is written before the file itself. What a commit comes to is written before what it
+    /// leaves, so whoever dies in between leaves it in both rather than in neither.
+    fn is_beside_first(&self, _before: &Self) -> bool {
+        false
+    }
 }
 
 impl StateFile for Checked {
@@ -201,10 +113,58 @@ impl StateFile for BuildQueue {
     fn write(&self) -> Vec<u8> {
         let mut map = self.rest.clone();
         for (name, list) in [("queue", &self.queue), ("built", &self.built), ("failed", &self.failed)] {
-            map.insert(name.into(), Value::Array(list.iter().cloned().map(Value::String).collect()));
+            map.insert(name.into(), list_of(list));
         }
         pretty(Value::Object(map))
     }
+
+    fn read_part(bytes: &[u8], layout: Layout, part: Part) -> Result<BuildQueue, String> {
+        let all = BuildQueue::read(bytes)?;
+        Ok(match (layout, part) {
+            (Layout::V1, _) => all,
+            (Layout::V2, Part::File) => {
+                // Keys that this layout does not know survive, whatever they are called.
+                let mut rest = object(json(bytes)?)?;
+                rest.remove("queue");
+                BuildQueue { queue: all.queue, rest, ..BuildQueue::default() }
+            }
+            (Layout::V2, Part::Beside) => {
+                BuildQueue { built: all.built, failed: all.failed, ..BuildQueue::default() }
+            }
+        })
+    }
+
+    fn write_part(&self, layout: Layout, part: Part) -> Vec<u8> {
+        match (layout, part) {
+            (Layout::V1, _) => self.write(),
+            (Layout::V2, Part::File) => {
+                let mut map = self.rest.clone();
+                map.insert("queue".into(), list_of(&self.queue));
+                pretty(Value::Object(map))
+            }
+            (Layout::V2, Part::Beside) => {
+                let lists = [("built", &self.built), ("failed", &self.failed)];
+                let lists = lists.into_iter().map(|(name, list)| (name.to_string(), list_of(list)));
+                pretty(Value::Object(lists.collect()))
+            }
+        }
+    }
+
+    /// A commit may stand in both while somebody moves it. Neither is left out here: whoever moves another commit writes
+    /// all of what it has read.
+    fn join(mut self, beside: BuildQueue) -> BuildQueue {
+        (self.built, self.failed) = (beside.built, beside.failed);
+        self
+    }
+
+    fn is_beside_first(&self, before: &BuildQueue) -> bool {
+        let waited: BTreeSet<&String> = before.queue.iter().collect();
+        self.queue.iter().all(|hash| waited.contains(hash))
+    }
+}
+
+fn list_of(hashes: &[String]) -> Value {
+    Value::Array(hashes.iter().cloned().map(Value::String).collect())
 }
 
 impl StateFile for Schedule {
@@ -344,13 +304,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rule_01_keys_are_the_documented_ones() {
-        let keys = Keys::new(&TargetName::new("cvc5").unwrap());
-        assert_eq!(keys.file(FileName::State), "solvers/cvc5/fuzzing-state/state.json");
-        assert_eq!(keys.file(FileName::BuildQueue), "solvers/cvc5/fuzzing-state/build-queue.json");
-        assert_eq!(keys.file(FileName::Schedule), "solvers/cvc5/fuzzing-state/fuzzing-schedule.json");
-        assert_eq!(keys.binary(BinaryKind::Production, "abc"), "solvers/cvc5/builds/production/abc.tar.gz");
-        assert_eq!(keys.binary(BinaryKind::Coverage, "abc"), "solvers/cvc5/builds/coverage/abc.tar.gz");
+    fn the_second_layout_has_the_queue_only_and_the_rest_beside() {
+        let text = r#"{"queue": ["a"], "built": ["x"], "note": 1}"#;
+        let file = BuildQueue::read_part(text.as_bytes(), Layout::V2, Part::File).unwrap();
+        assert_eq!((file.queue.len(), file.built.len()), (1, 0), "`built` is no list of this layout");
+        let written: Value = serde_json::from_slice(&file.write_part(Layout::V2, Part::File)).unwrap();
+        assert_eq!(written, serde_json::from_str::<Value>(text).unwrap(), "it survives as any unknown key");
+
+        let both = BuildQueue { built: vec!["b".into()], failed: vec!["f".into()], ..file.clone() };
+        let beside = String::from_utf8(both.write_part(Layout::V2, Part::Beside)).unwrap();
+        assert_eq!(beside, "{\n  \"built\": [\n    \"b\"\n  ],\n  \"failed\": [\n    \"f\"\n  ]\n}");
+        let beside = BuildQueue::read_part(beside.as_bytes(), Layout::V2, Part::Beside).unwrap();
+        assert_eq!(file.clone().join(beside), both);
+
+        // Out of the queue: beside first. Into the queue: the queue first.
+        let built = BuildQueue { queue: Vec::new(), built: vec!["a".into()], ..file.clone() };
+        assert!(built.is_beside_first(&file) && !file.is_beside_first(&built));
     }
 
     #[test]

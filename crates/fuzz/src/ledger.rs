@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bucket::{Bucket, Condition, Put};
 use crate::error::{Failure, FuzzError};
-use crate::files::Keys;
+use crate::keys::Keys;
 use crate::rules::replay::Picture;
 
 /// Kept in one object that only a manager writes.

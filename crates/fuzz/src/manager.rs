@@ -6,14 +6,15 @@ use crate::bucket::{Condition, Put};
 use crate::claim::{Claim, Work};
 use crate::error::{Failure, FuzzError};
 use crate::events::{self, Event, Place};
-use crate::files::{BinaryKind, BuildQueue, Checked, Keys, Schedule, StateFile};
+use crate::files::{BuildQueue, Checked, Schedule, StateFile};
+use crate::keys::{BinaryKind, Keys, Part};
 use crate::ledger::Ledger;
 use crate::pipeline::taken;
 use crate::rules::build;
 use crate::rules::detect::{Detected, day_of, detect, fresh};
 use crate::rules::replay::{Picture, edits};
 use crate::rules::schedule::{self, EXPIRED_UNFUZZED, Facts};
-use crate::swap::{self, Seen};
+use crate::swap::{self, Found, Glimpse};
 use crate::{Commit, CommitHash, History, Pipeline, Resolved, Since};
 
 /// What a pass came to.
@@ -129,9 +130,9 @@ impl Pipeline {
     async fn look(&self, ledger: &mut Ledger, pass: &mut Pass) -> Result<Option<String>, FuzzError> {
         let since = ledger.looked_at.saturating_sub(SKEW);
         // Files, then claims, then the log: whatever a builder has moved by now is still claimed as ended, or logged.
-        let queue = swap::read_raw::<BuildQueue>(&self.bucket, &self.keys.file(BuildQueue::NAME)).await?;
-        let plan = swap::read_raw::<Schedule>(&self.bucket, &self.keys.file(Schedule::NAME)).await?;
-        let state = swap::read_raw::<Checked>(&self.bucket, &self.keys.file(Checked::NAME)).await?;
+        let queue = swap::look::<BuildQueue>(&self.bucket, &self.keys).await?;
+        let plan = swap::look::<Schedule>(&self.bucket, &self.keys).await?;
+        let state = swap::look::<Checked>(&self.bucket, &self.keys).await?;
         let mut moving = BTreeSet::new();
         for work in [Work::Build, Work::Fuzz] {
             let claims = self.claims().all(work).await?;
@@ -159,30 +160,52 @@ impl Pipeline {
     /// The file as read, or as restored from the record when it is broken or gone.
     async fn sound<F: StateFile>(
         &self,
-        read: Result<Seen<F>, (Vec<u8>, crate::Version, String)>,
+        glimpses: Vec<Glimpse<F>>,
         recorded: Option<F>,
         pass: &mut Pass,
     ) -> Result<F, FuzzError> {
-        let name = F::NAME.as_str();
-        let key = self.keys.file(F::NAME);
-        let (condition, why, kept) = match read {
+        let mut file = F::default();
+        for glimpse in glimpses {
+            let part = glimpse.part;
+            let sound = self.sound_part(glimpse, recorded.as_ref(), pass).await?;
+            file = match part {
+                Part::File => sound,
+                Part::Beside => file.join(sound),
+            };
+        }
+        Ok(file)
+    }
+
+    async fn sound_part<F: StateFile>(
+        &self,
+        Glimpse { part, key, found }: Glimpse<F>,
+        recorded: Option<&F>,
+        pass: &mut Pass,
+    ) -> Result<F, FuzzError> {
+        let layout = self.keys.layout();
+        let name = key.rsplit('/').next().unwrap_or(&key);
+        let recorded = recorded.map(|file| file.write_part(layout, part));
+        let (condition, why, kept) = match found {
+            Found::Sound(file, _) => return Ok(file),
             // Never written, or nothing to lose.
-            Ok(seen) if seen.exists || recorded.as_ref().is_none_or(|file| *file == F::default()) => {
-                return Ok(seen.file);
+            Found::Nothing
+                if recorded.as_ref().is_none_or(|bytes| *bytes == F::default().write_part(layout, part)) =>
+            {
+                return Ok(F::default());
             }
-            Ok(_) => (Condition::Absent, "it is gone".to_string(), String::new()),
-            Err((_, _, why)) if recorded.is_none() => {
+            Found::Nothing => (Condition::Absent, "it is gone".to_string(), String::new()),
+            Found::Broken(_, _, why) if recorded.is_none() => {
                 let detail = format!("{why}; there is no record yet to restore it from");
                 return Err(FuzzError::Broken(Failure::new("read", key, detail)));
             }
-            Err((bytes, version, why)) => {
+            Found::Broken(bytes, version, why) => {
                 let copy = self.keys.broken(name, self.now());
                 self.bucket.put(&copy, &bytes, &Condition::Always).await?;
                 (Condition::Matches(version), why, format!("; what was there is kept as {copy}"))
             }
         };
-        let file = recorded.unwrap_or_default();
-        match self.bucket.put(&key, &file.write(), &condition).await? {
+        let bytes = recorded.unwrap_or_default();
+        match self.bucket.put(&key, &bytes, &condition).await? {
             Put::Written(_) => {}
             Put::Conflict => {
                 let detail = "it changed while it was restored; the next pass looks again";
@@ -191,7 +214,7 @@ impl Pipeline {
         }
         let reason = format!("{name} was restored from the record: {why}{kept}");
         self.say(pass, vec![Event::note("restored", "", reason)]).await?;
-        Ok(file)
+        F::read_part(&bytes, layout, part).map_err(|why| FuzzError::Broken(Failure::new("restore", key, why)))
     }
 
     /// Hashes that a person has typed short become full ones; what means no commit leaves the queue, and says so.

@@ -7,7 +7,8 @@ use crate::bucket::Bucket;
 use crate::claim::{Claim, Claims, Ending, Found, Work};
 use crate::error::FuzzError;
 use crate::events::{self, Event, Moment};
-use crate::files::{BinaryKind, BuildQueue, Keys, Schedule, StateFile};
+use crate::files::{BuildQueue, Schedule, StateFile};
+use crate::keys::{BinaryKind, Keys};
 use crate::rules::build::{self, BuildPick};
 use crate::rules::schedule;
 use crate::swap::{self, Patience};
@@ -71,7 +72,7 @@ impl Pipeline {
         if !target.single_writer {
             bucket.probe().await?;
         }
-        let keys = Keys::new(&target.name);
+        let keys = Keys::new(&target.name, target.layout);
         Ok(Pipeline { bucket, keys, target: Arc::new(target), clock, actor: actor.into() })
     }
 
@@ -296,14 +297,14 @@ impl Pipeline {
     }
 
     pub(crate) async fn read<F: StateFile>(&self) -> Result<F, FuzzError> {
-        Ok(swap::read::<F>(&self.bucket, &self.keys.file(F::NAME)).await?.file)
+        Ok(swap::read::<F>(&self.bucket, &self.keys).await?.file)
     }
 
     pub(crate) async fn change<F: StateFile, R>(
         &self,
         decide: impl FnMut(&F) -> Option<(F, R)>,
     ) -> Result<Option<R>, FuzzError> {
-        swap::change(&self.bucket, &self.keys.file(F::NAME), decide).await
+        swap::change(&self.bucket, &self.keys, decide).await
     }
 
     pub(crate) async fn log(&self, mut events: Vec<Event>) -> Result<(), FuzzError> {

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::bucket::Put;
 use crate::claim::{Ending, Found, Work};
 use crate::events::{self, Event, Moment, Place};
-use crate::files::{BuildQueue, FileName, Schedule, StateFile};
+use crate::files::{BuildQueue, Schedule};
 use crate::rules::replay::Picture;
 use crate::rules::{build, schedule};
 use crate::swap::{self, Patience};
@@ -34,46 +33,46 @@ impl Pipeline {
         let (found, mut events) = loop {
             // The file first, then the claim: if it is still ended, nobody can have moved the commit on in between
             // without the put below failing.
-            let queue = swap::read::<BuildQueue>(&self.bucket, &self.keys.file(FileName::BuildQueue)).await?;
-            let plan = swap::read::<Schedule>(&self.bucket, &self.keys.file(FileName::Schedule)).await?;
+            let queue = swap::read::<BuildQueue>(&self.bucket, &self.keys).await?;
+            let plan = swap::read::<Schedule>(&self.bucket, &self.keys).await?;
             let Some(found) = claims.read(work, hash).await? else { return Ok(()) };
             let Some(ending) = found.record.ending.clone() else { return Ok(()) };
             let limits = &self.target.limits;
             let covers = &found.record.covers;
-            let (name, next, condition) = match &ending {
+            let next = match &ending {
                 Ending::Built => {
-                    let next = build::built(&queue.file, hash, covers).map(|next| (next.write(), Vec::new()));
-                    (FileName::BuildQueue, next, queue.condition)
+                    build::built(&queue.file, hash, covers).map(|next| (Next::Queue(next), Vec::new()))
                 }
                 Ending::Failed { .. } => {
-                    let next =
-                        build::failed(&queue.file, hash, limits).map(|next| (next.write(), Vec::new()));
-                    (FileName::BuildQueue, next, queue.condition)
+                    build::failed(&queue.file, hash, limits).map(|next| (Next::Queue(next), Vec::new()))
                 }
-                Ending::Fuzzed { raise_to } => {
-                    let next = schedule::fuzzed(&plan.file, hash, *raise_to, limits);
-                    let next = next.map(|(next, events)| (next.write(), events));
-                    (FileName::Schedule, next, plan.condition)
-                }
+                Ending::Fuzzed { raise_to } => schedule::fuzzed(&plan.file, hash, *raise_to, limits)
+                    .map(|(next, events)| (Next::Plan(next), events)),
             };
             let place = Picture::of(&queue.file, &plan.file).places(hash).last().copied();
-            let (bytes, events) = match next {
-                Some((bytes, events)) if events.is_empty() => (Some(bytes), moves(hash, &ending, covers)),
-                Some((bytes, events)) => (Some(bytes), events),
+            let (next, events) = match next {
+                Some((next, events)) if events.is_empty() => (next, moves(hash, &ending, covers)),
+                Some((next, events)) => (next, events),
                 // Somebody has cancelled it meanwhile.
                 None if place.is_none() => {
                     let reason =
                         format!("its result ({}) comes too late: it is in no list any more", ending.word());
-                    (None, vec![Event::note("result_dropped", hash, reason)])
+                    break (found, vec![Event::note("result_dropped", hash, reason)]);
                 }
                 // Somebody else was here before us and died before the log.
-                None => (None, moves(hash, &ending, covers)),
+                None => {
+                    let events = moves(hash, &ending, covers);
+                    break (found, events);
+                }
             };
-            let Some(bytes) = bytes else { break (found, events) };
-            match self.bucket.put(&self.keys.file(name), &bytes, &condition).await? {
-                Put::Written(_) => break (found, events),
-                Put::Conflict => patience.conflict().await?,
+            let written = match next {
+                Next::Queue(next) => queue.replace(&self.bucket, &self.keys, &next).await?,
+                Next::Plan(next) => plan.replace(&self.bucket, &self.keys, &next).await?,
+            };
+            if written {
+                break (found, events);
             }
+            patience.conflict().await?;
         };
         let record = &found.record;
         for event in &mut events {
@@ -114,6 +113,12 @@ impl Pipeline {
         }
         Ok(any)
     }
+}
+
+/// The file that an ending changes, as it is to be.
+enum Next {
+    Queue(BuildQueue),
+    Plan(Schedule),
 }
 
 /// What an ending did to the lists.

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep};
 use crate::bucket::{Bucket, Condition, Put, Version};
 use crate::error::{Failure, FuzzError};
 use crate::files::StateFile;
+use crate::keys::{Keys, Part};
 
 /// Conflicts are retried by time, not by a small count: in a burst of writers each of them loses many times, and each
 /// loss means that somebody else got on.
@@ -58,59 +59,112 @@ fn chance() -> f64 {
     }
 }
 
+/// One object of a state file, as it was found.
+pub(crate) struct Glimpse<F> {
+    pub(crate) part: Part,
+    pub(crate) key: String,
+    pub(crate) found: Found<F>,
+}
+
+pub(crate) enum Found<F> {
+    /// There is no such object yet.
+    Nothing,
+    Sound(F, Version),
+    /// It cannot be read: what is there instead, and why.
+    Broken(Vec<u8>, Version, String),
+}
+
+/// Looks at the objects of a state file, the file itself first.
+pub(crate) async fn look<F: StateFile>(bucket: &Bucket, keys: &Keys) -> Result<Vec<Glimpse<F>>, FuzzError> {
+    let mut glimpses = Vec::new();
+    for (part, key) in keys.parts(F::NAME) {
+        let found = match bucket.get(&key).await? {
+            None => Found::Nothing,
+            Some(object) => match F::read_part(&object.bytes, keys.layout(), part) {
+                Ok(file) => Found::Sound(file, object.version),
+                Err(why) => Found::Broken(object.bytes, object.version, why),
+            },
+        };
+        glimpses.push(Glimpse { part, key, found });
+    }
+    Ok(glimpses)
+}
+
 /// A state file as it was read. One that is not there yet reads as empty.
 pub(crate) struct Seen<F> {
     pub(crate) file: F,
-    pub(crate) condition: Condition,
-    /// Whether there is such an object.
-    pub(crate) exists: bool,
+    /// Its objects, and the condition that each is still as it was.
+    objects: Vec<(Part, String, Condition)>,
 }
 
 /// Reads a state file, or says what is wrong with it.
-pub(crate) async fn read<F: StateFile>(bucket: &Bucket, key: &str) -> Result<Seen<F>, FuzzError> {
-    match read_raw::<F>(bucket, key).await? {
-        Ok(seen) => Ok(seen),
-        Err((_, _, why)) => Err(FuzzError::Broken(Failure::new("read", key, why))),
+pub(crate) async fn read<F: StateFile>(bucket: &Bucket, keys: &Keys) -> Result<Seen<F>, FuzzError> {
+    let (mut file, mut objects) = (F::default(), Vec::new());
+    for Glimpse { part, key, found } in look::<F>(bucket, keys).await? {
+        let (found, condition) = match found {
+            Found::Nothing => (F::default(), Condition::Absent),
+            Found::Sound(found, version) => (found, Condition::Matches(version)),
+            Found::Broken(_, _, why) => return Err(FuzzError::Broken(Failure::new("read", key, why))),
+        };
+        file = match part {
+            Part::File => found,
+            Part::Beside => file.join(found),
+        };
+        objects.push((part, key, condition));
     }
+    Ok(Seen { file, objects })
 }
 
-/// As [`read`], with what is there instead when it cannot be read.
-pub(crate) async fn read_raw<F: StateFile>(
-    bucket: &Bucket,
-    key: &str,
-) -> Result<Result<Seen<F>, (Vec<u8>, Version, String)>, FuzzError> {
-    let Some(object) = bucket.get(key).await? else {
-        return Ok(Ok(Seen { file: F::default(), condition: Condition::Absent, exists: false }));
-    };
-    Ok(match F::read(&object.bytes) {
-        Ok(file) => Ok(Seen { file, condition: Condition::Matches(object.version), exists: true }),
-        Err(why) => Err((object.bytes, object.version, why)),
-    })
+impl<F: StateFile> Seen<F> {
+    /// Whether there is such a file.
+    fn exists(&self) -> bool {
+        self.objects.first().is_some_and(|(_, _, condition)| !matches!(condition, Condition::Absent))
+    }
+
+    /// Puts another in its place, unless somebody else has changed it meanwhile: then it is `false`, and what was put of
+    /// two objects is done again by whoever tries again.
+    pub(crate) async fn replace(&self, bucket: &Bucket, keys: &Keys, next: &F) -> Result<bool, FuzzError> {
+        let mut objects: Vec<_> = self.objects.iter().collect();
+        if next.is_beside_first(&self.file) {
+            objects.reverse();
+        }
+        for (part, key, condition) in &objects {
+            let bytes = next.write_part(keys.layout(), *part);
+            if objects.len() > 1 && bytes == self.file.write_part(keys.layout(), *part) {
+                continue;
+            }
+            match bucket.put(key, &bytes, condition).await? {
+                Put::Written(_) => {}
+                Put::Conflict => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
 }
 
 /// Changes a state file. `decide` may be called several times, each time with the file as it is then; it answers with
 /// the changed file and whatever it wants to remember, or `None` when there is nothing to change.
 pub(crate) async fn change<F: StateFile, R>(
     bucket: &Bucket,
-    key: &str,
+    keys: &Keys,
     mut decide: impl FnMut(&F) -> Option<(F, R)>,
 ) -> Result<Option<R>, FuzzError> {
-    let mut patience = Patience::new(key);
+    let mut patience = Patience::new(keys.file(F::NAME));
     let mut tried: Option<(F, R)> = None;
     loop {
-        let seen = read::<F>(bucket, key).await?;
+        let seen = read::<F>(bucket, keys).await?;
         // A put whose answer was lost was repeated by the client and met itself.
         if let Some((file, remember)) = tried.take()
-            && seen.exists
+            && seen.exists()
             && seen.file == file
         {
             return Ok(Some(remember));
         }
         let Some((file, remember)) = decide(&seen.file) else { return Ok(None) };
-        match bucket.put(key, &file.write(), &seen.condition).await? {
-            Put::Written(_) => return Ok(Some(remember)),
-            Put::Conflict => tried = Some((file, remember)),
+        if seen.replace(bucket, keys, &file).await? {
+            return Ok(Some(remember));
         }
+        tried = Some((file, remember));
         patience.conflict().await?;
     }
 }

@@ -1,6 +1,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::Layout;
+
 /// Everything that one fuzz target is configured with, as plain values. `fuzz.yaml` is read into it elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -29,6 +31,8 @@ pub struct Target {
     /// How long a claim lasts without being renewed. Machines whose clocks differ by more than this disturb one
     /// another, though they lose nothing.
     pub lease: Duration,
+    /// The names of the state files.
+    pub layout: Layout,
     /// The store ignores conditions, and somebody promises that nobody else writes to it.
     pub single_writer: bool,
 }
@@ -49,6 +53,7 @@ impl Target {
             budgets: Budgets::default(),
             commands: Commands::default(),
             lease: Duration::from_secs(5 * 60),
+            layout: Layout::V1,
             single_writer: false,
         }
     }

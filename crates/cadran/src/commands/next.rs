@@ -68,7 +68,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     for schedule in &schedules {
-        writeln!(out, "{}, {}", schedule.describe(), schedule.zone().name())?;
+        let (words, zone) = (schedule.describe().to_string(), schedule.zone().name());
+        // A zone other than UTC stands in the description already.
+        let rest = if words.contains(zone) { String::new() } else { format!(", {zone}") };
+        writeln!(out, "{words}{rest}")?;
     }
     if dues.is_empty() {
         writeln!(out, "no due after {}", time::utc(from))?;

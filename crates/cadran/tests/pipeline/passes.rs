@@ -341,3 +341,52 @@ fn rule_27_h33_the_newest_map_chooses_inputs_and_none_stops_a_run() {
     }
     check(&other, "days old; the whole corpus is fuzzed", "3");
 }
+
+#[test]
+fn rule_02_h02_whoever_wants_to_know_is_told_that_the_queue_has_grown() {
+    let home = Home::plain(GOOD, "true", "");
+    let told = home.path("told");
+    let line = format!("echo told >> {}", told.display());
+    let times = || fs::read_to_string(&told).unwrap_or_default().lines().count();
+    let manager = ["manager", "--on-queued", &line];
+    assert_eq!(texts(&home.json(0, &manager)["queued"]).len(), 1);
+    assert_eq!(times(), 1);
+    home.json(0, &manager);
+    assert_eq!(times(), 1, "nothing new");
+    // What a person writes into the file counts, and so does what is asked for.
+    let other = home.commit("README.md", "text");
+    let key = "fuzzing-state/build-queue.json";
+    let queue: serde_json::Value = serde_json::from_str(&home.object(key)).expect("JSON");
+    let mut waiting = texts(&queue["queue"]);
+    waiting.push(other[..8].to_owned());
+    let text = serde_json::json!({ "queue": waiting }).to_string();
+    fs::write(home.path("store/solvers/demo").join(key), text).expect("written");
+    home.json(0, &manager);
+    assert_eq!(times(), 2);
+    let asked = home.commit("notes.md", "text");
+    home.json(0, &["manager", "--commit", &asked, "--on-queued", &line]);
+    assert_eq!(times(), 3);
+    // The pass has done its work, whatever comes of the command.
+    home.commit("src/a.cpp", "int b;\n");
+    let output = home.cadran(&["manager", "--on-queued", "exit 3"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        said(&output).contains("--on-queued did not succeed: it ended with exit status: 3"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn the_passes_work_in_the_second_layout() {
+    let home = Home::plain(GOOD, STATUS_LINE, "layout: v2\n");
+    let hash = scheduled(&home);
+    assert_eq!(home.json(0, &["fuzzer"])["outcome"], "fuzzed");
+    let plan: serde_json::Value =
+        serde_json::from_str(&home.object("fuzzing-state/fuzzing-schedulev2.json")).expect("JSON");
+    assert_eq!(plan, serde_json::json!([{ "hash": hash, "fuzz_count": 1 }]));
+    let queue = home.object("fuzzing-state/build-queue-v2.json");
+    assert_eq!(queue.split_whitespace().collect::<String>(), "{\"queue\":[]}");
+    assert_eq!(home.keys("builds/v2/").len(), 2);
+    assert!(home.keys("builds/production/").is_empty());
+}

@@ -44,6 +44,9 @@ branch: {}
 # Where the state, the binaries, the corpus and the crashes live: s3://BUCKET/PREFIX (with ?endpoint=http://… for a
 # server of your own) or file:///DIRECTORY. Several machines may share it. S3 keys come from the AWS_… variables.
 store: {}
+# Names of the state files: `v1` is state.json, build-queue.json, fuzzing-schedule.json; `v2` is what later versions of
+# the original tools use: statev2.json, build-queue-v2.json (with `queue` only), fuzzing-schedulev2.json, builds/v2/.
+layout: v1
 ",
         quoted(repository),
         quoted(branch),
@@ -140,24 +143,23 @@ limits:
 
 /// The four jobs, with the documented times in UTC. `program` is the cadran binary, `config` the `fuzz.yaml`.
 pub fn job_files(target: &TargetName, program: &Path, config: &Path) -> Vec<JobFile> {
+    let line = |words: &[&str]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", ");
+    let (program, config) = (program.display().to_string(), config.display().to_string());
     let job = |pass: &str, about: &str, schedule: &str, overlap: &str, rest: &str| {
-        let run = [program.display().to_string(), "fuzz".into(), pass.into(), "--config".into()];
-        let run: Vec<String> = run.iter().map(|word| quoted(word)).collect();
         let text = format!(
             "description: {about}\nlabels: {{fuzz: {}}}\nschedule: {}\ntimezone: UTC\noverlap: {overlap}\nsteps:\n  \
-             - name: {pass}\n    run: [{}, {}]\n{rest}",
+             - name: {pass}\n    run: [{}]\n{rest}",
             quoted(target.as_str()),
             quoted(schedule),
-            run.join(", "),
-            quoted(&config.display().to_string()),
+            line(&[&program, "fuzz", pass, "--config", &config]),
         );
         JobFile { name: format!("{target}-{pass}.yaml"), text }
     };
+    let build = format!("'{}' trigger {target}-builder", program.replace('\'', "'\\''"));
     let trigger = format!(
-        "  # Builds need not wait for their own schedule: with this step they begin when the manager has looked.\n  \
-         # - name: build\n  #   depends: manager\n  #   run: [{}, trigger, {}]\n",
-        quoted(&program.display().to_string()),
-        quoted(&format!("{target}-builder")),
+        "    # Builds need not wait for their own schedule: with this line instead they begin when the queue has grown.\n    \
+         # run: [{}]\n",
+        line(&[&program, "fuzz", "manager", "--config", &config, "--on-queued", &build]),
     );
     vec![
         job(
@@ -224,5 +226,13 @@ mod tests {
         check(1, "demo-builder", "5,35 * * * *");
         check(2, "demo-fuzzer", "45 0,6,12,18 * * *");
         check(3, "demo-coverage", "0 0 1 * *");
+
+        // The trigger besides the cron: its line in place of the other.
+        let (before, after) = files[0].text.split_once("    run: ").expect("a command");
+        let eager = after.split_once("    # run: ").expect("the other command").1;
+        let text = format!("{before}    run: {eager}");
+        let parsed = read_job(text.as_bytes(), "demo-manager", &ReadOptions::default()).expect("a job");
+        let shown = format!("{:?}", parsed.job);
+        assert!(shown.contains("'/opt/my programs/cadran' trigger demo-builder"), "{shown}");
     }
 }

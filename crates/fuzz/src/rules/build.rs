@@ -70,6 +70,8 @@ pub fn pick(
 pub fn built(queue: &BuildQueue, hash: &str, covers: &[String]) -> Option<BuildQueue> {
     let mut next = without(queue, hash)?;
     next.queue.retain(|waiting| !covers.contains(waiting));
+    // Whoever put it back into the queue may have died before it left `failed`.
+    next.failed.retain(|other| other != hash);
     if !next.built.iter().any(|other| other == hash) {
         next.built.push(hash.to_string());
     }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cadran_fuzz::{
-    BinaryKind, Bucket, BucketOptions, BuildOutcome, BuildQueue, Condition, FileName, FuzzError, NextBuild,
-    Pipeline, StateFile, Target, TargetName,
+    BinaryKind, Bucket, BucketOptions, BuildOutcome, Condition, FileName, FuzzError, Layout, NextBuild,
+    Pipeline, Target, TargetName,
 };
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -24,11 +24,13 @@ fn commits() -> u32 {
     std::env::var("CADRAN_BUILDERS_COMMITS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
 }
 
-/// Set for the builder processes: the URL of the store.
+/// Set for the builder processes: the URL of the store, and the layout.
 const STORE: &str = "CADRAN_TEST_BUILDER_STORE";
+const LAYOUT: &str = "CADRAN_TEST_BUILDER_LAYOUT";
 
-fn target() -> Target {
+fn target(layout: Layout) -> Target {
     let mut target = Target::new(TargetName::new("cvc5").unwrap(), "nowhere", "main");
+    target.layout = layout;
     target.lease = Duration::from_secs(2);
     // Here a builder's death says nothing about the commit.
     target.limits.build_attempts = 10_000;
@@ -40,18 +42,20 @@ fn wall() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
 }
 
-async fn open(url: &str, actor: String) -> Pipeline {
+async fn open(url: &str, layout: Layout, actor: String) -> Pipeline {
     let options =
         if url.starts_with("s3:") { server("CADRAN_TEST_S3").unwrap().1 } else { BucketOptions::default() };
     let bucket = Bucket::open(url, &options).await.unwrap();
-    Pipeline::open(bucket, target(), Arc::new(wall), actor).await.unwrap()
+    Pipeline::open(bucket, target(layout), Arc::new(wall), actor).await.unwrap()
 }
 
 /// A builder process, started by the tests below; by itself it does nothing.
 #[tokio::test]
 async fn a_builder() {
     let Ok(url) = std::env::var(STORE) else { return };
-    let pipeline = open(&url, format!("builder {}", std::process::id())).await;
+    let second = std::env::var(LAYOUT).is_ok_and(|layout| layout == Layout::V2.as_str());
+    let layout = if second { Layout::V2 } else { Layout::V1 };
+    let pipeline = open(&url, layout, format!("builder {}", std::process::id())).await;
     loop {
         let claim = match pipeline.next_build().await.unwrap() {
             NextBuild::Build(claim) => claim,
@@ -89,8 +93,9 @@ struct Said {
     stale: u32,
 }
 
-async fn killed(kind: Kind) {
-    let Some(world) = World::on(kind).await else { return };
+async fn killed(kind: Kind, layout: Layout) {
+    let Some(mut world) = World::on(kind).await else { return };
+    world.target.layout = layout;
     let commits = commits();
     let queue: Vec<String> = (0..commits).map(|number| format!("\"{}\"", hash(number))).collect();
     world.write(FileName::BuildQueue, &format!("{{\"queue\": [{}]}}", queue.join(", "))).await;
@@ -100,21 +105,21 @@ async fn killed(kind: Kind) {
     let said = Arc::new(Mutex::new(Said::default()));
     let builders = (0..BUILDERS).map(|number| {
         let (url, kills, said) = (url.clone(), Arc::clone(&kills), Arc::clone(&said));
-        tokio::spawn(async move { keep_building(number, &url, kills_max, &kills, &said).await })
+        tokio::spawn(async move { keep_building(number, (&url, layout), kills_max, &kills, &said).await })
     });
     for builder in futures::future::join_all(builders).await {
         builder.unwrap();
     }
-    let pipeline = open(&url, "checker".into()).await;
+    let pipeline = open(&url, layout, "checker".into()).await;
     // Whatever died half way is brought home by whoever comes next.
     assert_eq!(pipeline.next_build().await.unwrap(), NextBuild::Nothing);
-    let text = world.text(FileName::BuildQueue).await;
-    let mut built = BuildQueue::read(text.as_bytes()).unwrap();
-    assert!(built.queue.is_empty() && built.failed.is_empty());
-    built.built.sort();
-    assert_eq!(built.built, (0..commits).map(|number| hash(number).to_string()).collect::<Vec<_>>());
+    let status = pipeline.status().await.unwrap();
+    assert!(status.queue.is_empty() && status.failed.is_empty());
+    let mut built = status.built;
+    built.sort();
+    assert_eq!(built, (0..commits).map(|number| hash(number).to_string()).collect::<Vec<_>>());
     let mut ends: BTreeMap<String, u32> = BTreeMap::new();
-    for event in pipeline.status().await.unwrap().events.iter().filter(|event| event.what == "built") {
+    for event in status.events.iter().filter(|event| event.what == "built") {
         *ends.entry(event.hash.clone()).or_default() += 1;
     }
     assert_eq!(ends.len() as u32, commits, "every commit was built to an end");
@@ -129,7 +134,7 @@ async fn killed(kind: Kind) {
     }
     let starts: usize = said.starts.values().map(Vec::len).sum();
     println!(
-        "{kind:?}: {commits} commits, {} kills, {starts} starts: {} built, once each; {} results came too late and were refused",
+        "{kind:?}, {layout:?}: {commits} commits, {} kills, {starts} starts: {} built, once each; {} results came too late and were refused",
         kills.load(Ordering::Relaxed),
         ends.len(),
         said.stale
@@ -137,12 +142,19 @@ async fn killed(kind: Kind) {
 }
 
 /// One builder after another, each killed at some moment after it began a build, until there were enough kills.
-async fn keep_building(number: usize, url: &str, kills_max: u32, kills: &AtomicU32, said: &Mutex<Said>) {
+async fn keep_building(
+    number: usize,
+    (url, layout): (&str, Layout),
+    kills_max: u32,
+    kills: &AtomicU32,
+    said: &Mutex<Said>,
+) {
     let mut chance = Chance(0x5bd1_e995 + number as u64);
     loop {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "builders::a_builder", "--nocapture"])
             .env(STORE, url)
+            .env(LAYOUT, layout.as_str())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
@@ -214,10 +226,16 @@ impl Chance {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rule_12_eight_builders_and_many_kills_in_a_directory() {
-    killed(Kind::Directory).await;
+    killed(Kind::Directory, Layout::V1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rule_12_eight_builders_and_many_kills_on_s3() {
-    killed(Kind::S3).await;
+    killed(Kind::S3, Layout::V1).await;
+}
+
+/// Here a commit moves between two objects, and builders die between two puts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rule_12_eight_builders_and_many_kills_in_the_second_layout() {
+    killed(Kind::Directory, Layout::V2).await;
 }

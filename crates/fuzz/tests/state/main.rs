@@ -6,6 +6,7 @@ mod bare;
 mod builders;
 mod conformance;
 mod edits;
+mod layout;
 mod manager;
 mod overload;
 mod rules;

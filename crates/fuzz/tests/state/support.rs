@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use cadran_fuzz::{
     BinaryKind, Bucket, BucketOptions, Commit, CommitHash, Condition, FileName, Files, History, HistoryError,
-    Pipeline, Resolved, Since, Target, TargetName, Walk,
+    Keys, Pipeline, Resolved, Since, Target, TargetName, Walk,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +115,10 @@ impl World {
         self.clock.fetch_add(millis, Ordering::SeqCst);
     }
 
+    pub(crate) fn keys(&self) -> Keys {
+        Keys::new(&self.target.name, self.target.layout)
+    }
+
     /// Puts both binaries of a commit into the store.
     pub(crate) async fn binaries(&self, number: u32) {
         for kind in BinaryKind::ALL {
@@ -123,24 +127,24 @@ impl World {
     }
 
     pub(crate) async fn binary(&self, kind: BinaryKind, number: u32) {
-        let key = cadran_fuzz::Keys::new(&self.target.name).binary(kind, hash(number).as_str());
+        let key = self.keys().binary(kind, hash(number).as_str());
         self.fixture.bucket.put(&key, b"binary", &Condition::Always).await.unwrap();
     }
 
     pub(crate) async fn remove_binary(&self, kind: BinaryKind, number: u32) {
-        let key = cadran_fuzz::Keys::new(&self.target.name).binary(kind, hash(number).as_str());
+        let key = self.keys().binary(kind, hash(number).as_str());
         self.fixture.bucket.delete(&key).await.unwrap();
     }
 
     /// Writes a state file by hand.
     pub(crate) async fn write(&self, name: FileName, text: &str) {
-        let key = cadran_fuzz::Keys::new(&self.target.name).file(name);
+        let key = self.keys().file(name);
         self.fixture.bucket.put(&key, text.as_bytes(), &Condition::Always).await.unwrap();
     }
 
     /// What a state file says, or nothing.
     pub(crate) async fn text(&self, name: FileName) -> String {
-        let key = cadran_fuzz::Keys::new(&self.target.name).file(name);
+        let key = self.keys().file(name);
         let object = self.fixture.bucket.get(&key).await.unwrap();
         object.map(|object| String::from_utf8(object.bytes).unwrap()).unwrap_or_default()
     }
