@@ -6,10 +6,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Index;
 use super::gather::Gathered;
 use super::segment::{SPAN_SECS, Segment};
-use super::sort::{Desk, FINE_SECS, Packed, Places, rises, settle};
+use super::sort::{Desk, FINE_SECS, Places, rises, settle};
+use super::{Index, Run};
 
 /// Lists kept from indexes that nobody reads any more: some hours of segments.
 const POOL_LEN_MAX: usize = 64;
@@ -17,16 +17,21 @@ const POOL_LEN_MAX: usize = 64;
 /// Room that one build leaves to the next, so that a rebuild asks the allocator for little but the index itself.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    /// Job numbers by second, from a list that has many at a few.
-    pub(super) gathered: Gathered,
+    /// What was gathered from a list: jobs by second, runs between seconds by `FINE_SECS`.
+    pub(super) seconds: Gathered<u32>,
+    pub(super) between: Gathered<u32>,
+    /// Runs on whole seconds, of a list that has others too.
+    pub(super) on: Vec<Run>,
+    between_desk: Desk<u32>,
+    /// One bucket of those, in one piece.
+    bucket: Vec<u32>,
     /// Job numbers by second.
     pub(super) jobs: Places,
     jobs_list: Vec<u32>,
-    /// Runs between seconds by `FINE_SECS`, in one of two packings.
+    /// Runs between seconds by `FINE_SECS`, bucket by bucket. What lies beyond the last is left over from earlier use.
     pub(super) fine: Places,
-    wide: Fine<u64>,
-    small: Fine<u32>,
-    is_small: bool,
+    fine_list: Vec<u64>,
+    fine_desk: Desk<u64>,
     pub(super) expand: super::expand::Expansions,
     jobs_pool: Pool<u32>,
     fine_pool: Pool<u64>,
@@ -34,35 +39,21 @@ pub struct Buffers {
     pub(super) empty: Arc<Segment>,
 }
 
-/// Runs between seconds, bucket by bucket. What lies beyond the last is left over from earlier use.
-#[derive(Debug, Default)]
-struct Fine<T> {
-    list: Vec<T>,
-    desk: Desk<T>,
-}
-
 /// Where everything is written to: the places of both kinds of runs, and their lists.
-pub(super) type Filling<'a, T> = ((&'a mut Places, &'a mut Places), (&'a mut [u32], &'a mut [T]));
+pub(super) type Filling<'a> = ((&'a mut Places, &'a mut Places), (&'a mut [u32], &'a mut [u64]));
 
 impl Buffers {
-    /// Starts a stretch of so many seconds, with so many lanes for each bucket: now count.
-    pub(super) fn begin(&mut self, secs: usize, lanes: usize) {
-        self.jobs.begin(secs, lanes);
-        self.fine.begin(secs / FINE_SECS, lanes);
+    /// Starts a stretch of so many seconds: now count.
+    pub(super) fn begin(&mut self, secs: usize) {
+        self.jobs.begin(secs);
+        self.fine.begin(secs / FINE_SECS);
     }
 
     /// All is counted: now fill.
-    pub(super) fn place(&mut self) -> Filling<'_, u64> {
-        self.is_small = false;
-        let places = (&mut self.jobs, &mut self.fine);
-        fill(places, &mut self.jobs_list, &mut self.wide.list)
-    }
-
-    /// As [`place`](Buffers::place), when all jobs between seconds fit the small packing.
-    pub(super) fn place_small(&mut self) -> Filling<'_, u32> {
-        self.is_small = true;
-        let places = (&mut self.jobs, &mut self.fine);
-        fill(places, &mut self.jobs_list, &mut self.small.list)
+    pub(super) fn place(&mut self) -> Filling<'_> {
+        lengthen(&mut self.jobs_list, self.jobs.place());
+        lengthen(&mut self.fine_list, self.fine.place());
+        ((&mut self.jobs, &mut self.fine), (&mut self.jobs_list, &mut self.fine_list))
     }
 
     /// Cuts what was filled in into so many segments. Jobs on whole seconds need not have come sorted and each once if
@@ -73,13 +64,17 @@ impl Buffers {
             let seconds = number * SPAN_SECS..(number + 1) * SPAN_SECS;
             let list = &self.jobs_list[self.jobs.range(seconds.clone())];
             let mut jobs = self.jobs_pool.take(list.len());
-            let per_segment = SPAN_SECS / FINE_SECS;
-            let buckets = number * per_segment..(number + 1) * per_segment;
-            let fine = if self.is_small {
-                self.small.take(&self.fine, buckets, &mut self.fine_pool)
-            } else {
-                self.wide.take(&self.fine, buckets, &mut self.fine_pool)
-            };
+            let buckets = fine_buckets(number);
+            let mut fine = self.fine_pool.take(self.fine.range(buckets.clone()).len());
+            if !fine.is_empty() {
+                let mut len = 0;
+                for (bucket, base_ms) in buckets.zip(fine_bases()) {
+                    let items = &mut self.fine_list[self.fine.range(bucket..bucket + 1)];
+                    len += self.fine_desk.sort(items, base_ms, &mut fine[len..]);
+                }
+                fine.truncate(len);
+                trim(&mut fine);
+            }
             if jobs.is_empty() && fine.is_empty() {
                 segments.push(self.empty.clone());
                 continue;
@@ -99,27 +94,53 @@ impl Buffers {
     pub(super) fn cut_gathered(&mut self, count: usize, segments: &mut Vec<Arc<Segment>>) {
         let mut counts = [0; SPAN_SECS];
         for number in 0..count {
-            let seconds = number * SPAN_SECS..(number + 1) * SPAN_SECS;
-            for (count, second) in counts.iter_mut().zip(seconds.clone()) {
-                *count = self.gathered.len(second) as u32;
-            }
-            let mut jobs = self.jobs_pool.take(counts.iter().sum::<u32>() as usize);
-            if jobs.is_empty() {
-                segments.push(self.empty.clone());
-                continue;
-            }
-            let mut rest = jobs.as_mut_slice();
-            for block in seconds.flat_map(|second| self.gathered.blocks(second)) {
-                let (mine, later) = rest.split_at_mut(block.len());
-                mine.copy_from_slice(block);
-                rest = later;
-            }
-            if !rises(&counts, &jobs) {
-                settle(&mut counts, &jobs.clone(), &mut jobs);
-            }
-            trim(&mut jobs);
-            segments.push(Arc::new(Segment::new(&counts, jobs, Vec::new())));
+            let jobs = self.gathered_jobs(number, &mut counts);
+            let fine = self.gathered_fine(number);
+            segments.push(match jobs.is_empty() && fine.is_empty() {
+                true => self.empty.clone(),
+                false => Arc::new(Segment::new(&counts, jobs, fine)),
+            });
         }
+    }
+
+    /// The jobs of a segment second by second, and how many each second has.
+    fn gathered_jobs(&mut self, number: usize, counts: &mut [u32; SPAN_SECS]) -> Vec<u32> {
+        let seconds = number * SPAN_SECS..(number + 1) * SPAN_SECS;
+        for (count, second) in counts.iter_mut().zip(seconds.clone()) {
+            *count = self.seconds.len(second) as u32;
+        }
+        let mut jobs = self.jobs_pool.take(counts.iter().sum::<u32>() as usize);
+        let mut rest = jobs.as_mut_slice();
+        for block in seconds.flat_map(|second| self.seconds.blocks(second)) {
+            let (mine, later) = rest.split_at_mut(block.len());
+            mine.copy_from_slice(block);
+            rest = later;
+        }
+        if !rises(counts, &jobs) {
+            settle(counts, &jobs.clone(), &mut jobs);
+        }
+        trim(&mut jobs);
+        jobs
+    }
+
+    /// The runs between the seconds of a segment: sorted, each once, packed as a segment has them.
+    fn gathered_fine(&mut self, number: usize) -> Vec<u64> {
+        if self.between.is_empty() {
+            return Vec::new();
+        }
+        let buckets = fine_buckets(number);
+        let mut fine = self.fine_pool.take(buckets.clone().map(|bucket| self.between.len(bucket)).sum());
+        if fine.is_empty() {
+            return fine;
+        }
+        let mut len = 0;
+        for (bucket, base_ms) in buckets.zip(fine_bases()) {
+            self.between.collect(bucket, &mut self.bucket);
+            len += self.between_desk.sort(&mut self.bucket, base_ms, &mut fine[len..]);
+        }
+        fine.truncate(len);
+        trim(&mut fine);
+        fine
     }
 
     /// Takes back the memory of an index that nobody else reads any more, for the next build. Segments that are still
@@ -141,16 +162,6 @@ impl Buffers {
     }
 }
 
-fn fill<'a, T: Packed>(
-    (jobs, fine): (&'a mut Places, &'a mut Places),
-    jobs_list: &'a mut Vec<u32>,
-    fine_list: &'a mut Vec<T>,
-) -> Filling<'a, T> {
-    lengthen(jobs_list, jobs.place());
-    lengthen(fine_list, fine.place());
-    ((jobs, fine), (jobs_list, fine_list))
-}
-
 fn lengthen<T: Clone + Default>(list: &mut Vec<T>, len: usize) {
     if list.len() < len {
         // Exactly, because growing by doubling could take twice the memory.
@@ -159,24 +170,15 @@ fn lengthen<T: Clone + Default>(list: &mut Vec<T>, len: usize) {
     }
 }
 
-impl<T: Packed> Fine<T> {
-    /// The runs of these buckets, which make a segment: sorted, each once, packed as a segment has them.
-    fn take(&mut self, places: &Places, buckets: Range<usize>, pool: &mut Pool<u64>) -> Vec<u64> {
-        let mut fine = pool.take(places.range(buckets.clone()).len());
-        if fine.is_empty() {
-            return fine;
-        }
-        let mut len = 0;
-        for (bucket, base_ms) in buckets.zip((0..).step_by(FINE_SECS * 1000)) {
-            let items = &mut self.list[places.range(bucket..bucket + 1)];
-            if !items.is_empty() {
-                len += self.desk.sort(items, base_ms, &mut fine[len..]);
-            }
-        }
-        fine.truncate(len);
-        trim(&mut fine);
-        fine
-    }
+/// The buckets of a segment's runs between seconds.
+fn fine_buckets(number: usize) -> Range<usize> {
+    let per_segment = SPAN_SECS / FINE_SECS;
+    number * per_segment..(number + 1) * per_segment
+}
+
+/// Where they start, in milliseconds.
+fn fine_bases() -> impl Iterator<Item = u64> {
+    (0..).step_by(FINE_SECS * 1000)
 }
 
 /// Lists to be used again.

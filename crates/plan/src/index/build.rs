@@ -66,7 +66,7 @@ fn generate(fleet: View<'_>, first: i64, last: i64, buffers: &mut Buffers, segme
         let end = (number + step as i64).min(last + 1);
         expansions.expand(fleet, number * SPAN_MS, end * SPAN_MS);
         let count = (end - number) as usize;
-        buffers.begin(count * SPAN_SECS, 1);
+        buffers.begin(count * SPAN_SECS);
         weigh(&expansions, buffers);
         fill(fleet, &expansions, buffers);
         buffers.cut(count, false, segments);

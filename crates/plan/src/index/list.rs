@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use super::buffers::Filling;
 use super::build::numbers;
 use super::gather::Gathered;
 use super::segment::{SPAN_MS, SPAN_SECS, Segment, fine_run, number_of};
@@ -18,8 +17,8 @@ const SECS_PER_RUN_MAX: usize = 16;
 /// So many runs of a list are looked at to see what it is like.
 const LOOKED_AT: usize = 32;
 
-/// From so many runs for each second on, gathering is faster than counting.
-const GATHERED_PER_SEC_MIN: usize = 8;
+/// From so many runs for each bucket on, gathering is faster than counting.
+const RUNS_MIN: usize = 8;
 
 /// Beyond this many seconds, 49 days, a millisecond no longer fits in 32 bits.
 const COUNTED_SECS_MAX: usize = u32::MAX as usize / 1000 - SPAN_SECS;
@@ -33,18 +32,14 @@ pub(super) fn from_runs(runs: &[Run], window: Window, buffers: &mut Buffers) -> 
         sort(runs, window, first..=last, buffers, &mut segments);
     } else {
         let stretch = Stretch::new(window, first, secs);
-        let some = runs.iter().step_by(runs.len() / LOOKED_AT + 1);
-        let fine = some.clone().filter(|run| run.due % 1000 != 0).count();
-        // All ways lead to the same index; which is the fastest depends on what most runs look like.
-        let crowded = fine == 0 && runs.len() / GATHERED_PER_SEC_MIN >= secs;
-        if crowded && runs.len() <= Gathered::LEN_MAX && gather(runs, stretch, buffers) {
+        let between = runs.iter().step_by(runs.len() / LOOKED_AT + 1).any(|run| run.due % 1000 != 0);
+        // Both ways lead to the same index. Gathering is faster when the runs of most buckets fill some of a block.
+        let buckets = secs / if between { FINE_SECS } else { 1 };
+        let crowded = (buckets * RUNS_MIN..=Gathered::<u32>::LEN_MAX).contains(&runs.len());
+        if crowded && gather(runs, between, stretch, buffers) {
             buffers.cut_gathered(count, &mut segments);
         } else {
-            if fine * 2 > some.count() {
-                fill::<2>(runs, stretch, buffers);
-            } else {
-                fill::<1>(runs, stretch, buffers);
-            }
+            fill(runs, stretch, buffers);
             buffers.cut(count, true, &mut segments);
         }
     }
@@ -77,75 +72,86 @@ impl Stretch {
     }
 }
 
-/// Gathers runs on whole seconds; not if there are others.
-fn gather(runs: &[Run], stretch: Stretch, buffers: &mut Buffers) -> bool {
-    // One second more for what lies outside the window.
-    let outside = stretch.secs as u32;
-    let jobs = runs.iter().map(|run| match stretch.place(run) {
-        Some((second, 0)) => Some((second, run.job)),
-        Some(_) => None,
-        None => Some((outside, run.job)),
+/// Gathers runs, of which some may fall between seconds; not if there are jobs that do not fit beside the time.
+fn gather(runs: &[Run], between: bool, stretch: Stretch, buffers: &mut Buffers) -> bool {
+    if !between {
+        buffers.between.begin(0, 0);
+        return gather_on(runs, stretch, &mut buffers.seconds);
+    }
+    // Those on whole seconds wait: a loop that writes to one kind of bucket only is much faster than one for both.
+    let mut on = std::mem::take(&mut buffers.on);
+    on.clear();
+    let fits = gather_between(runs, stretch, &mut buffers.between, &mut on);
+    let gathered = fits && gather_on(&on, stretch, &mut buffers.seconds);
+    buffers.on = on;
+    gathered
+}
+
+/// Gathers runs between seconds, and lists the others; not if there are jobs that do not fit beside the time.
+// Kept apart from its caller, the loop has registers for all it needs.
+#[inline(never)]
+fn gather_between(runs: &[Run], stretch: Stretch, between: &mut Gathered<u32>, on: &mut Vec<Run>) -> bool {
+    let mut between = between.begin(stretch.secs / FINE_SECS, runs.len());
+    let mut every = 0;
+    distinct(runs).for_each(|run| match stretch.place(run) {
+        None => {}
+        Some((_, 0)) => on.push(*run),
+        Some((second, milli)) => {
+            every |= run.job;
+            let at = second % FINE_SECS as u32 * 1000 + milli;
+            between.push(second / FINE_SECS as u32, Packed::new(at, run.job));
+        }
     });
-    buffers.gathered.fill(stretch.secs + 1, jobs)
+    u64::from(every) < <u32 as Packed>::JOBS_END
+}
+
+/// Gathers runs on whole seconds; not if there are others.
+// Kept apart for the same reason.
+#[inline(never)]
+fn gather_on(runs: &[Run], stretch: Stretch, seconds: &mut Gathered<u32>) -> bool {
+    // One second more for what lies outside the window.
+    let outside = (stretch.secs as u32, 0);
+    let mut seconds = seconds.begin(stretch.secs + 1, runs.len());
+    distinct(runs).all(|run| match stretch.place(run).unwrap_or(outside) {
+        (second, 0) => {
+            seconds.push(second, run.job);
+            true
+        }
+        _ => false,
+    })
+}
+
+/// Runs without those that only repeat the one before.
+fn distinct(runs: &[Run]) -> impl Iterator<Item = &Run> {
+    let mut before = None;
+    runs.iter().filter(move |&&run| before.replace(run) != Some(run))
 }
 
 /// Fills the buffers for one stretch.
-///
-/// Dues of one job come in order, so neighbours often fall into the same of the wide buckets that runs between seconds
-/// go to, and then one waits for the cursor that the other has just moved. Two lanes, for the two halves of the list
-/// read side by side, do not wait for one another. On whole seconds neighbours rarely meet, and one lane is faster.
-fn fill<const LANES: usize>(runs: &[Run], stretch: Stretch, buffers: &mut Buffers) {
-    buffers.begin(stretch.secs, LANES);
-    let mut every = 0;
+fn fill(runs: &[Run], stretch: Stretch, buffers: &mut Buffers) {
+    buffers.begin(stretch.secs);
     let (jobs, fine) = (buffers.jobs.cursors(), buffers.fine.cursors());
-    in_lanes::<LANES>(runs, |lane, run| {
-        if let Some((second, milli)) = stretch.place(run) {
-            if milli == 0 {
-                jobs[second as usize * LANES + lane] += 1;
-            } else {
-                fine[second as usize / FINE_SECS * LANES + lane] += 1;
-                every |= run.job;
-            }
+    for (second, milli) in runs.iter().filter_map(|run| stretch.place(run)) {
+        if milli == 0 {
+            jobs[second as usize] += 1;
+        } else {
+            fine[second as usize / FINE_SECS] += 1;
         }
-    });
-    if u64::from(every) < <u32 as Packed>::JOBS_END {
-        write::<LANES, _>(runs, stretch, buffers.place_small());
-    } else {
-        write::<LANES, _>(runs, stretch, buffers.place());
     }
-}
-
-/// Writes every run to its place.
-fn write<const LANES: usize, T: Packed>(
-    runs: &[Run],
-    stretch: Stretch,
-    ((jobs, fine), (jobs_list, fine_list)): Filling<'_, T>,
-) {
+    let ((jobs, fine), (jobs_list, fine_list)) = buffers.place();
     let (jobs, fine) = (jobs.cursors(), fine.cursors());
-    in_lanes::<LANES>(runs, |lane, run| {
-        if let Some((second, milli)) = stretch.place(run) {
-            if milli == 0 {
-                let cursor = &mut jobs[second as usize * LANES + lane];
-                jobs_list[*cursor as usize] = run.job;
-                *cursor += 1;
-            } else {
-                let cursor = &mut fine[second as usize / FINE_SECS * LANES + lane];
-                fine_list[*cursor as usize] = T::new(second % FINE_SECS as u32 * 1000 + milli, run.job);
-                *cursor += 1;
-            }
+    for run in runs {
+        let Some((second, milli)) = stretch.place(run) else { continue };
+        if milli == 0 {
+            let cursor = &mut jobs[second as usize];
+            jobs_list[*cursor as usize] = run.job;
+            *cursor += 1;
+        } else {
+            let cursor = &mut fine[second as usize / FINE_SECS];
+            fine_list[*cursor as usize] = Packed::new(second % FINE_SECS as u32 * 1000 + milli, run.job);
+            *cursor += 1;
         }
-    });
-}
-
-/// Visits every run: in two lanes, the first half of the list and the second one side by side.
-#[inline(always)]
-fn in_lanes<const LANES: usize>(runs: &[Run], mut visit: impl FnMut(usize, &Run)) {
-    let (left, right) = runs.split_at(if LANES == 2 { runs.len() / 2 } else { 0 });
-    for (left, right) in left.iter().zip(right) {
-        visit(0, left);
-        visit(1, right);
     }
-    right[left.len()..].iter().for_each(|run| visit(LANES - 1, run));
 }
 
 /// The way for a few runs over a long window.

@@ -14,30 +14,29 @@ pub(super) const FINE_SECS: usize = 8;
 /// The milliseconds of a bucket, a counter for each.
 const FINE_BITS: u32 = 13;
 const FINE_MS: usize = 1 << FINE_BITS;
-const _: () = assert!(FINE_SECS * 1000 <= FINE_MS && SPAN_SECS.is_multiple_of(FINE_SECS));
+const _: () =
+    assert!(FINE_SECS * 1000 <= FINE_MS && SPAN_SECS.is_multiple_of(FINE_SECS) && FINE_MS.is_multiple_of(4));
 
 /// With fewer runs than this in a bucket, comparing is faster than walking all counters.
 const COUNTING_LEN_MIN: usize = 512;
 
-/// Where the runs of each bucket go, counted first. A bucket may have several lanes, one behind the other.
+/// Where the runs of each bucket go, counted first.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    lanes: usize,
-    /// How many items each lane of each bucket has; later, where the next one goes.
+    /// How many items each bucket has; later, where the next one goes.
     cursors: Vec<u32>,
-    /// Where each lane starts, and where the last one ends.
+    /// Where each bucket starts, and where the last one ends.
     starts: Vec<u32>,
 }
 
 impl Places {
-    /// Starts anew with so many buckets of so many lanes: now count.
-    pub(super) fn begin(&mut self, buckets: usize, lanes: usize) {
-        self.lanes = lanes;
+    /// Starts anew with so many buckets: now count.
+    pub(super) fn begin(&mut self, buckets: usize) {
         self.cursors.clear();
-        self.cursors.resize(buckets * lanes, 0);
+        self.cursors.resize(buckets, 0);
     }
 
-    /// The counters of every bucket, lane by lane, and after [`place`](Places::place) the cursors.
+    /// The counters of every bucket, and after [`place`](Places::place) the cursors.
     pub(super) fn cursors(&mut self) -> &mut [u32] {
         &mut self.cursors
     }
@@ -56,19 +55,13 @@ impl Places {
 
     /// Where the items of these buckets lie.
     pub(super) fn range(&self, buckets: Range<usize>) -> Range<usize> {
-        self.starts[buckets.start * self.lanes] as usize..self.starts[buckets.end * self.lanes] as usize
+        self.starts[buckets.start] as usize..self.starts[buckets.end] as usize
     }
 
     /// Writes how many items each bucket from this one on has.
     pub(super) fn read_counts(&self, first: usize, counts: &mut [u32]) {
-        let starts = &self.starts[first * self.lanes..];
-        if self.lanes == 1 {
-            counts.iter_mut().zip(starts.windows(2)).for_each(|(count, pair)| *count = pair[1] - pair[0]);
-        } else {
-            for (bucket, count) in counts.iter_mut().enumerate() {
-                *count = starts[(bucket + 1) * self.lanes] - starts[bucket * self.lanes];
-            }
-        }
+        let pairs = self.starts[first..].windows(2);
+        counts.iter_mut().zip(pairs).for_each(|(count, pair)| *count = pair[1] - pair[0]);
     }
 }
 
@@ -164,16 +157,29 @@ impl<T: Packed> Desk<T> {
         for item in items {
             counts[item.at()] += 1;
         }
-        let mut at = 0;
-        for count in &mut *counts {
-            at += std::mem::replace(count, at);
-        }
+        sum_before(counts);
         for &item in items {
             let cursor = &mut counts[item.at()];
             sorted[*cursor as usize] = item;
             *cursor += 1;
         }
         sorted
+    }
+}
+
+/// Replaces each count by the sum of those before it, four at a time in one word: there are several counters for each
+/// item. All together must fit in 16 bits; there is a multiple of four.
+fn sum_before(counts: &mut [u16]) {
+    const EACH: u64 = 0x0001_0001_0001_0001;
+    let mut before = 0;
+    for four in counts.as_chunks_mut::<4>().0 {
+        let [a, b, c, d] = four.map(u64::from);
+        let mut sums = a | b << 16 | c << 32 | d << 48;
+        sums += sums << 16;
+        sums += sums << 32;
+        let starts = (sums << 16) + before * EACH;
+        *four = [0, 16, 32, 48].map(|bits| (starts >> bits) as u16);
+        before += sums >> 48;
     }
 }
 
