@@ -51,11 +51,16 @@ impl<R: Record> World<'_, R> {
             Act::Trigger(job) => drop(self.trigger(job)),
             Act::Stop(pick) => {
                 if let Some(run) = any(&self.newest, pick) {
+                    // Nothing is shared out here: asking for a share first must change nothing.
+                    let share = (pick >> 32) as u32 % 3;
+                    self.command(Command::StopShare { run, share }, 0);
                     self.command(Command::Stop { run }, 0);
                 }
             }
             Act::Retry(pick) => {
                 if let Some(run) = any(&self.newest, pick) {
+                    let share = (pick >> 32) as u32 % 3;
+                    self.command(Command::RetryShare { run, share }, 0);
                     self.command(Command::Retry { run }, 0);
                 }
             }

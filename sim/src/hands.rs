@@ -68,6 +68,12 @@ impl Hands {
                     self.ends.insert((now.mono + takes, key));
                 }
             }
+            Order::StopShare { run, share, .. } => {
+                return broken(
+                    "a share is stopped only where there is one",
+                    format!("{run}.{share} was to stop, and nothing here is shared out"),
+                );
+            }
             Order::Gone { .. } => {}
             Order::Close { run } => {
                 let all = (*run, StepNo(0), 0)..=(*run, StepNo(u16::MAX), u32::MAX);

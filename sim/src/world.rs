@@ -40,6 +40,7 @@ struct Sending {
 enum Asked {
     Trigger,
     Pause(u64),
+    Share,
     Other,
 }
 
@@ -199,6 +200,7 @@ impl<'a, R: Record> World<'a, R> {
                 self.resumed.insert(job, token);
                 Asked::Other
             }
+            Command::StopShare { .. } | Command::RetryShare { .. } => Asked::Share,
             _ => Asked::Other,
         };
         self.asked.insert(token, asked);

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::{JobName, RunId};
+use crate::{JobName, RunId, ShareError};
 
 /// What a person or a program asks of the server. Each one gets one [`Reply`] or one [`Refusal`], and only after
 /// what it changed is durable.
@@ -30,10 +30,24 @@ pub enum Command {
         /// Which.
         run: RunId,
     },
+    /// Stop one share of a broadcast; the others go on, and the step fails for it.
+    StopShare {
+        /// Whose.
+        run: RunId,
+        /// Which share, from 0.
+        share: u32,
+    },
     /// Open an ended run again: what did not succeed runs again, under a higher attempt.
     Retry {
         /// Which.
         run: RunId,
+    },
+    /// Open an ended run again, of its broadcast nothing but this share.
+    RetryShare {
+        /// Whose.
+        run: RunId,
+        /// Which share, from 0.
+        share: u32,
     },
 }
 
@@ -57,6 +71,10 @@ pub enum Refusal {
     NoSuchRun(RunId),
     /// The run is over; there is nothing to stop.
     RunEnded(RunId),
+    /// There is no such share of the run.
+    NoSuchShare(RunId, ShareError),
+    /// The share is over; there is nothing to stop.
+    ShareEnded(RunId, u32),
     /// The run is not over, or ended well; there is nothing to retry.
     NotRetryable(RunId, &'static str),
     /// Parameters that the job does not take, or lacks.
@@ -73,6 +91,10 @@ impl fmt::Display for Refusal {
             Refusal::NoSuchJob(job) => write!(f, "there is no job named {job}"),
             Refusal::NoSuchRun(run) => write!(f, "there is no run {run}"),
             Refusal::RunEnded(run) => write!(f, "run {run} is over; there is nothing to stop"),
+            Refusal::NoSuchShare(run, why) => write!(f, "run {run} {why}"),
+            Refusal::ShareEnded(run, share) => {
+                write!(f, "share {run}.{share} is over; there is nothing to stop")
+            }
             Refusal::NotRetryable(run, why) => write!(f, "run {run} cannot be retried: {why}"),
             Refusal::Params(why) => write!(f, "{why}"),
             Refusal::Limit(why) => write!(f, "{why}"),

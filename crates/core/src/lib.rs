@@ -30,6 +30,7 @@ pub mod planted;
 mod policy;
 mod record;
 mod run;
+mod share;
 mod time;
 mod waiting;
 
@@ -48,5 +49,6 @@ pub use order::{Ask, Found, Order, Outcome, Placement, Report, ReportKind, RunCo
 pub use policy::{Misfire, Overlap, Policy};
 pub use record::{Batch, JobPut, JobRemoved, JobState, Promise, RunRecord, RunUpdate, Skip};
 pub use run::{RunStatus, SeatRecord, SeatStatus, SkipReason, StepRecord, StepStatus, Trigger};
+pub use share::{RunName, RunNameError, ShareError, share_of};
 pub use time::{Now, instant_text};
 pub use waiting::{Holding, Waiting};

@@ -16,6 +16,17 @@ pub enum Order {
         /// Which attempt.
         attempt: u32,
     },
+    /// Stop one share of an attempt. The others go on.
+    StopShare {
+        /// Which run.
+        run: RunId,
+        /// Which step.
+        step: StepNo,
+        /// Which attempt.
+        attempt: u32,
+        /// Which share.
+        share: u32,
+    },
     /// The run is over: whatever the executor keeps about it may go.
     Close {
         /// Which run.
@@ -169,6 +180,9 @@ pub enum Outcome {
     NotStarted(Box<str>),
     /// The executor reported a failure with this code, and what it said.
     Reported(i32, Box<str>),
+    /// Some shares of it did not succeed, and somebody wants that or knows it: one was stopped, or only another was asked
+    /// for. It has failed, says why, and is not tried again by itself.
+    Halted(Box<str>),
     /// The executor vanished with it.
     Lost,
 }

@@ -223,6 +223,8 @@ pub struct SeatRecord {
     pub status: SeatStatus,
     /// What the executor said: its result, or why it failed.
     pub message: Option<Box<str>>,
+    /// Somebody asked for it to be repeated, and that has not happened yet.
+    pub again: bool,
 }
 
 /// Where one share stands.
@@ -232,11 +234,13 @@ pub enum SeatStatus {
     Sent,
     /// The executor has taken it.
     Running,
+    /// It was told to stop, and has not ended yet.
+    Stopping,
     /// Done.
     Succeeded,
     /// Refused, or failed.
     Failed,
-    /// Stopped with the run.
+    /// Stopped, with the run or alone.
     Stopped,
     /// Its executor vanished with it.
     Lost,
@@ -245,13 +249,14 @@ pub enum SeatStatus {
 impl SeatStatus {
     /// Whether it is over.
     pub const fn is_ended(self) -> bool {
-        !matches!(self, SeatStatus::Sent | SeatStatus::Running)
+        !matches!(self, SeatStatus::Sent | SeatStatus::Running | SeatStatus::Stopping)
     }
 }
 
 words!(SeatStatus {
     Sent = "sent",
     Running = "running",
+    Stopping = "stopping",
     Succeeded = "succeeded",
     Failed = "failed",
     Stopped = "stopped",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cadran_core::footprint::{KEY_BYTES_MAX, key_params};
 use cadran_core::{
-    Body, Command, JobId, JobName, Now, Refusal, Reply, RunId, RunStatus, SkipReason, Trigger,
+    Body, Command, JobId, JobName, Now, Refusal, Reply, RunId, RunStatus, RunUpdate, SkipReason, Trigger,
 };
 use cadran_flow::{Resume, StopWhy};
 use cadran_plan::Plan;
@@ -13,6 +13,7 @@ use crate::effects::Token;
 use crate::engine::{Engine, Fire};
 use crate::restore::RestoredRun;
 use crate::running::LiveRun;
+use crate::shares::ask_again;
 
 /// How many runs may stand above one another: a job that triggers itself comes to an end.
 const DEPTH_MAX: u32 = 16;
@@ -41,14 +42,15 @@ impl Engine {
             Command::Pause { job } => self.pause(&job, now),
             Command::Resume { job } => self.resume(&job, now),
             Command::Stop { run } => self.stop(run, now),
-            Command::Retry { run } => {
-                if self.runs.contains_key(&run) {
-                    Err(Refusal::NotRetryable(run, "it is not over yet"))
-                } else {
-                    self.out.recalls.push((token, run));
-                    return;
-                }
+            Command::StopShare { run, share } => self.stop_share(run, share),
+            Command::Retry { run } if self.runs.contains_key(&run) => {
+                Err(Refusal::NotRetryable(run, "it is not over yet"))
             }
+            Command::RetryShare { run, .. } if self.runs.contains_key(&run) => {
+                Err(Refusal::NotRetryable(run, "it is not over yet; a share is repeated behind its end"))
+            }
+            Command::Retry { run } => return self.out.recalls.push((token, run, None)),
+            Command::RetryShare { run, share } => return self.out.recalls.push((token, run, Some(share))),
         };
         match answer {
             Ok(reply) => self.hold_reply(token, Ok(reply)),
@@ -152,7 +154,7 @@ impl Engine {
     }
 
     /// The run that a retry asked for, read back from the store.
-    pub(crate) fn recalled(&mut self, token: Token, restored: RestoredRun) {
+    pub(crate) fn recalled(&mut self, token: Token, mut restored: RestoredRun, share: Option<u32>) {
         let run = restored.record.promise.run;
         let status = restored.record.state.status;
         let refusal = match status {
@@ -167,6 +169,11 @@ impl Engine {
             self.out.replies.push((token, Err(Refusal::NotRetryable(run, why))));
             return;
         }
+        let steps = match ask_again(run, restored.record.state.steps.as_deref_mut(), share) {
+            Ok(true) => restored.record.state.steps.clone(),
+            Ok(false) => None,
+            Err(refusal) => return self.out.replies.push((token, Err(refusal))),
+        };
         if !self.reopen(restored, Vec::new(), Resume::Retry) {
             self.out.replies.push((token, Err(Refusal::NotRetryable(run, "its job is not known any more"))));
             return;
@@ -174,7 +181,7 @@ impl Engine {
         if let Some(live) = self.runs.get_mut(&run) {
             live.status = RunStatus::Waiting;
             live.retried = Some(status);
-            let update = live.update(run);
+            let update = RunUpdate { steps, ..live.update(run) };
             self.out.batch.runs.push(update);
         }
         self.hold_run(run);

@@ -23,8 +23,8 @@ pub enum Event {
     Jobs(Vec<JobChange>),
     /// Someone asks for something.
     Command(Token, Command),
-    /// The ended run that a retry asked for was read back.
-    Recalled(Token, Box<RestoredRun>),
+    /// The ended run that a retry asked for was read back; the last is the share, when only that was asked for.
+    Recalled(Token, Box<RestoredRun>, Option<u32>),
     /// Executors report.
     Reports(Vec<Report>),
     /// A batch is durable.
@@ -87,8 +87,8 @@ pub struct Effects {
     pub orders: Vec<Order>,
     /// Commands to answer now.
     pub replies: Vec<(Token, Result<Reply, Refusal>)>,
-    /// Ended runs to read back from the store for a retry.
-    pub recalls: Vec<(Token, RunId)>,
+    /// Ended runs to read back from the store for a retry, of all of it or of one share.
+    pub recalls: Vec<(Token, RunId, Option<u32>)>,
     /// Runs whose status changed, for whoever watches.
     pub changes: Vec<RunChange>,
     /// Jobs were added, changed or removed.

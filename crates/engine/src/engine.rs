@@ -164,7 +164,7 @@ impl Engine {
             Event::Time => self.time(now),
             Event::Jobs(changes) => self.change_jobs(changes, now),
             Event::Command(token, command) => self.command(token, command, now),
-            Event::Recalled(token, run) => self.recalled(token, *run),
+            Event::Recalled(token, run, share) => self.recalled(token, *run, share),
             Event::Reports(reports) => {
                 for report in reports {
                     self.report(report, now);

@@ -33,6 +33,7 @@ mod jobs;
 mod placing;
 mod restore;
 mod running;
+mod shares;
 mod waiting;
 
 pub use catalog::Catalog;

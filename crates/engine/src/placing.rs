@@ -3,17 +3,13 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Ask, Dialect, Executor, Found, Now, Order, Placement, Route, RunId, RunUpdate, Seat, SeatRecord,
-    SeatStatus, Seats, Step, StepNo, StepRecord, Target, Work,
+    Ask, Dialect, Now, Order, Placement, Route, RunId, Seat, Seats, Step, StepNo, Target, Work,
 };
 use cadran_place::{Choice, Needs, mixed};
 
 use crate::effects::ExecutorChange;
 use crate::engine::Engine;
-use crate::running::LiveRun;
-
-/// The shares of the latest attempt of each step that runs on executors.
-pub(crate) type SeatsOf = Vec<(StepNo, Vec<SeatRecord>)>;
+use crate::shares::shares;
 
 impl Engine {
     pub(crate) fn change_executors(&mut self, changes: Vec<ExecutorChange>, now: Now) {
@@ -86,101 +82,5 @@ fn needs<'a>(step: &Step, target: &'a Target) -> Needs<'a> {
     match step.work {
         Work::Handler(_) | Work::Glue(..) => Needs::Handler,
         Work::Shell(_) | Work::Program(_) | Work::Script(_) => Needs::Command(&target.labels),
-    }
-}
-
-/// The shares of a broadcast. A further attempt repeats those that did not succeed, with the old total; a share whose
-/// executor is gone goes to the first.
-fn shares(before: &[SeatRecord], list: &[Executor], mut log: impl FnMut() -> u64) -> Vec<Seat> {
-    let failed: Vec<(u32, u32)> = before
-        .iter()
-        .filter(|seat| seat.status != SeatStatus::Succeeded)
-        .map(|seat| (seat.index, seat.total))
-        .collect();
-    let all = || (0..list.len() as u32).map(|index| (index, list.len() as u32)).collect();
-    let shares: Vec<(u32, u32)> = if failed.is_empty() { all() } else { failed };
-    let seat = |(index, total): (u32, u32)| {
-        let executor = list.get(index as usize).unwrap_or(&list[0]).clone();
-        Seat { index, total, executor, log: log() }
-    };
-    shares.into_iter().map(seat).collect()
-}
-
-impl LiveRun {
-    pub(crate) fn seats_of(&self, step: StepNo) -> &[SeatRecord] {
-        self.seats.iter().find(|(no, _)| *no == step).map_or(&[], |(_, seats)| seats)
-    }
-
-    fn seats_mut(&mut self, step: StepNo) -> &mut Vec<SeatRecord> {
-        let at = match self.seats.iter().position(|(no, _)| *no == step) {
-            Some(at) => at,
-            None => {
-                self.seats.push((step, Vec::new()));
-                self.seats.len() - 1
-            }
-        };
-        &mut self.seats[at].1
-    }
-
-    /// A share that is given out again takes the place of the one before.
-    fn seat(&mut self, step: StepNo, attempt: u32, chosen: &[Seat], now: Now) {
-        for seat in chosen {
-            self.take_seat(
-                step,
-                SeatRecord {
-                    index: seat.index,
-                    total: seat.total,
-                    address: seat.executor.address.clone(),
-                    log: seat.log,
-                    attempt,
-                    at: now.wall,
-                    ended_at: None,
-                    status: SeatStatus::Sent,
-                    message: None,
-                },
-            );
-        }
-    }
-
-    /// Remembers what became of a share.
-    pub(crate) fn take_seat(&mut self, step: StepNo, seat: SeatRecord) {
-        let seats = self.seats_mut(step);
-        if seats.first().is_some_and(|first| first.total != seat.total) {
-            seats.clear();
-        }
-        match seats.iter_mut().find(|known| known.index == seat.index) {
-            Some(known) => *known = seat,
-            None => seats.push(seat),
-        }
-    }
-
-    /// Whether a step of it is shared out.
-    pub(crate) fn is_broadcast(&self) -> bool {
-        self.seats.iter().any(|(_, seats)| seats.first().is_some_and(|seat| seat.total > 1))
-    }
-
-    /// Takes up what the record and executors know of shares.
-    pub(crate) fn recall_seats(&mut self, state: &RunUpdate, found: &[Found]) {
-        let body = self.context.body.clone();
-        let steps = body.steps.iter().enumerate().filter(|(_, step)| step.target.is_some());
-        for (at, step) in steps {
-            let records = state.steps.iter().flatten().filter(|record| *record.name == *step.name);
-            let seats: Vec<SeatRecord> = records.flat_map(|record| record.seats.iter().cloned()).collect();
-            seats.into_iter().for_each(|seat| self.take_seat(StepNo(at as u16), seat));
-        }
-        for found in found {
-            found.seats.iter().for_each(|seat| self.take_seat(found.step, seat.clone()));
-        }
-    }
-
-    /// Puts the shares into the records of their steps. Handlers stand behind the steps, as far as they were reached.
-    pub(crate) fn with_seats(&self, mut records: Vec<StepRecord>) -> Vec<StepRecord> {
-        for (no, seats) in &self.seats {
-            let name = self.context.body.step(*no).map_or("", |step| step.name.as_str());
-            if let Some(record) = records.iter_mut().find(|record| *record.name == *name) {
-                record.seats.clone_from(seats);
-            }
-        }
-        records
     }
 }

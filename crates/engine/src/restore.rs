@@ -133,7 +133,7 @@ impl Engine {
     }
 
     /// Puts a run read back into the table, not yet into any queue. False when its job is unknown.
-    pub(crate) fn reopen(&mut self, restored: RestoredRun, found: Vec<Found>, mode: Resume) -> bool {
+    pub(crate) fn reopen(&mut self, restored: RestoredRun, mut found: Vec<Found>, mode: Resume) -> bool {
         let RestoredRun { record, job } = restored;
         let promise = record.promise;
         let Some(entry) = self.catalog.get(promise.job) else { return false };
@@ -162,6 +162,12 @@ impl Engine {
         let mut live =
             LiveRun::promised(context, policy, footprint, promise.parent.map_or(0, |(_, depth)| depth));
         live.recall_seats(&record.state, &found);
+        for attempt in &mut found {
+            if let Some((_, outcome)) = &mut attempt.ended {
+                let was = std::mem::replace(outcome, Outcome::Lost);
+                *outcome = live.with_other_shares(attempt.step, attempt.attempt, was);
+            }
+        }
         live.status = record.state.status;
         live.attempt = record.state.attempt;
         live.started_at = record.state.started_at.or(found.iter().map(|attempt| attempt.started_at).min());

@@ -10,7 +10,7 @@ use cadran_core::{
 use cadran_flow::{Accepted, Next, Progress, Resume, StopWhy};
 
 use crate::engine::{Engine, Timer};
-use crate::placing::SeatsOf;
+use crate::shares::SeatsOf;
 
 /// A run that is promised, waits or runs.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl LiveRun {
         }
     }
 
-    fn steps(&self) -> Option<Vec<StepRecord>> {
+    pub(crate) fn steps(&self) -> Option<Vec<StepRecord>> {
         self.progress.as_ref().map(|progress| self.with_seats(progress.records(&self.context.body)))
     }
 }
@@ -140,9 +140,12 @@ impl Engine {
             self.out.batch.runs.push(update);
         }
         self.apply(run, next, now);
+        if goes_on {
+            self.stop_shares_again(run);
+        }
     }
 
-    pub(crate) fn report(&mut self, report: Report, now: Now) {
+    pub(crate) fn report(&mut self, mut report: Report, now: Now) {
         let run = report.run;
         let Some(live) = self.runs.get_mut(&run) else {
             self.out.stale_reports += 1;
@@ -169,6 +172,13 @@ impl Engine {
             }
             return;
         }
+        if let ReportKind::Ended { outcome, .. } = &mut report.kind
+            && *outcome == Outcome::Exited(0)
+            && live.is_broadcast()
+        {
+            *outcome = live.with_other_shares(report.step, report.attempt, Outcome::Exited(0));
+        }
+        let Some(progress) = live.progress.as_mut() else { return };
         let mut next = Vec::new();
         if progress.report(&live.context.body, &report, now, &mut next) != Accepted::Yes {
             self.out.stale_reports += 1;

@@ -88,7 +88,7 @@ impl Shared {
                         self.journal().close(run);
                     }
                     // Executors elsewhere are none of our business.
-                    Order::Gone { .. } => {}
+                    Order::StopShare { .. } | Order::Gone { .. } => {}
                 }
             }
             self.begin(admitted);

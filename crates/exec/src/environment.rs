@@ -3,6 +3,8 @@ use std::path::{Path, PathBuf};
 
 use cadran_core::{Body, RunContext, Start, Step};
 
+use crate::journal::ATTEMPTS_MAX;
+
 /// What a process of an attempt sees: its variables and its positional arguments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
@@ -54,7 +56,7 @@ impl Environment {
         for (name, value) in [
             ("CADRAN_JOB", context.job_name.as_str()),
             ("CADRAN_RUN_ID", &run),
-            ("CADRAN_ATTEMPT", &start.attempt.to_string()),
+            ("CADRAN_ATTEMPT", &(start.attempt % ATTEMPTS_MAX).to_string()),
             ("CADRAN_DUE", &due),
             ("CADRAN_TRIGGER", context.trigger.word()),
             ("CADRAN_SHARD_INDEX", &context.shard_index.to_string()),

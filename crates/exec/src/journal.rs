@@ -19,6 +19,10 @@ pub(crate) struct Key {
     pub(crate) attempt: u32,
 }
 
+/// Attempts of one step of a run. A worker that has several shares of one attempt, one after another, knows the further
+/// ones by numbers above this: see `worker::wire::Named`.
+pub(crate) const ATTEMPTS_MAX: u32 = 1 << 20;
+
 /// What this executor has started and not yet been allowed to forget, in memory and in an append-only file.
 ///
 /// One line per fact: `S` an attempt is about to start, `P` its process, `O` its output, `E` its end, `C` its run is closed. A batch
@@ -270,6 +274,7 @@ pub(crate) fn write_outcome(out: &mut String, outcome: &Outcome) {
         Outcome::JobPreconditionUnmet(why) => writeln!(out, "job_precondition {}", escaped(why)),
         Outcome::NotStarted(why) => writeln!(out, "not_started {}", escaped(why)),
         Outcome::Reported(code, why) => writeln!(out, "reported {code} {}", escaped(why)),
+        Outcome::Halted(why) => writeln!(out, "halted {}", escaped(why)),
         Outcome::Lost => writeln!(out, "lost"),
     };
 }
@@ -348,6 +353,7 @@ pub(crate) fn parse_outcome(text: &str) -> Option<Outcome> {
             let (code, why) = rest.split_once(' ')?;
             Outcome::Reported(code.parse().ok()?, unescaped(why))
         }
+        "halted" => Outcome::Halted(unescaped(rest)),
         "lost" => Outcome::Lost,
         _ => return None,
     })
@@ -370,6 +376,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let outcomes = [
             Outcome::Exited(-3),
+            Outcome::Halted("share 1\nwas stopped".into()),
             Outcome::Signaled(11),
             Outcome::TimedOut,
             Outcome::Stopped,

@@ -10,6 +10,7 @@ pub(crate) fn is_allowed(retry: &Retry, outcome: &Outcome, failures: u32) -> boo
         Outcome::Exited(code) | Outcome::Reported(code, _) => {
             retry.exit_codes.is_empty() || retry.exit_codes.contains(code)
         }
+        Outcome::Halted(_) => false,
         _ => retry.exit_codes.is_empty(),
     };
     code_fits && failures <= retry.limit
@@ -77,6 +78,7 @@ mod tests {
         check(&[], Outcome::Signaled(9), 1, true);
         check(&[], Outcome::TimedOut, 1, true);
         check(&[], Outcome::NotStarted("no such file".into()), 1, true);
+        check(&[], Outcome::Halted("share 1 was stopped".into()), 1, false);
         check(&[75], Outcome::Exited(75), 1, true);
         check(&[75], Outcome::Exited(1), 1, false);
         check(&[75], Outcome::Signaled(9), 1, false);

@@ -20,6 +20,7 @@ pub(crate) fn outcome(outcome: &Outcome, step: &Step) -> String {
         Outcome::NotStarted(why) => unmet("could not be started", why),
         Outcome::Reported(code, why) if why.is_empty() => format!("was reported as failed with {code}"),
         Outcome::Reported(_, why) => format!("failed: {why}"),
+        Outcome::Halted(why) => format!("failed: {why}"),
         Outcome::Lost => "was lost with its executor".into(),
     }
 }

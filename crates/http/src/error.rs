@@ -3,7 +3,7 @@ use std::fmt;
 use axum::http::header::{ALLOW, CONTENT_RANGE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use cadran_core::{JobName, NameError, Refusal, RunId, RunIdError};
+use cadran_core::{JobName, NameError, Refusal, RunId, RunIdError, RunNameError, ShareError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -100,6 +100,21 @@ impl ApiError {
     pub(crate) fn bad_run_id(_: &RunIdError) -> ApiError {
         ApiError::new(StatusCode::BAD_REQUEST, "bad_run_id", RunIdError.to_string())
             .help("GET /api/v1/runs lists runs with their ids")
+    }
+
+    pub(crate) fn bad_run_name(error: &RunNameError) -> ApiError {
+        match error {
+            RunNameError::Run(error) => ApiError::bad_run_id(error),
+            RunNameError::Share => ApiError::new(StatusCode::BAD_REQUEST, "bad_share", error.to_string())
+                .help("GET /api/v1/runs/{id} lists the shares of a run"),
+        }
+    }
+
+    pub(crate) fn no_such_share(run: RunId, why: ShareError) -> ApiError {
+        let made = ApiError::new(StatusCode::NOT_FOUND, "no_such_share", format!("run {run} {why}"));
+        made.help(
+            "GET /api/v1/runs/{id} lists the shares of a run; they are known once an executor has an order",
+        )
     }
 
     pub(crate) fn bad_path(message: String) -> ApiError {
@@ -230,6 +245,8 @@ impl From<Refusal> for ApiError {
         match refusal {
             Refusal::NoSuchJob(job) => ApiError::no_such_job(&job),
             Refusal::NoSuchRun(run) => ApiError::no_such_run(run),
+            Refusal::NoSuchShare(run, why) => ApiError::no_such_share(run, why),
+            Refusal::ShareEnded(..) => ApiError::new(StatusCode::CONFLICT, "share_ended", message),
             Refusal::RunEnded(_) => ApiError::new(StatusCode::CONFLICT, "run_ended", message),
             Refusal::NotRetryable(..) => ApiError::new(StatusCode::CONFLICT, "not_retryable", message),
             Refusal::Params(_) => ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_params", message)
@@ -286,6 +303,8 @@ mod tests {
         check(Refusal::NoSuchJob(job), 404, "no_such_job");
         check(Refusal::NoSuchRun(run), 404, "no_such_run");
         check(Refusal::RunEnded(run), 409, "run_ended");
+        check(Refusal::NoSuchShare(run, ShareError::Beyond(3)), 404, "no_such_share");
+        check(Refusal::ShareEnded(run, 1), 409, "share_ended");
         check(Refusal::NotRetryable(run, "it succeeded"), 409, "not_retryable");
         check(Refusal::Params("no param x".into()), 422, "bad_params");
         check(Refusal::Limit("too deep".into()), 429, "limit");

@@ -2,7 +2,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use cadran_core::{JobName, Millis, RunId};
+use cadran_core::{JobName, Millis, RunId, RunName};
 use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
@@ -84,22 +84,22 @@ impl<S: Send + Sync> FromRequestParts<S> for JobAt {
     }
 }
 
-/// The run named by the path. The pattern of an id is checked here, before anything looks for it.
-pub(crate) struct RunAt(pub(crate) RunId);
+/// The run, or the share of one, named by the path. The pattern of an id is checked here, before anything looks for it.
+pub(crate) struct RunAt(pub(crate) RunName);
 
 impl<S: Send + Sync> FromRequestParts<S> for RunAt {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<RunAt, ApiError> {
         let id: String = segment(parts, state).await?;
-        id.parse().map(RunAt).map_err(|error| ApiError::bad_run_id(&error))
+        id.parse().map(RunAt).map_err(|error| ApiError::bad_run_name(&error))
     }
 }
 
 /// The run and the step named by the path. The step's name is free text: it is only ever compared with names that are
 /// there, never made into a path.
 pub(crate) struct StepAt {
-    pub(crate) run: RunId,
+    pub(crate) name: RunName,
     pub(crate) step: String,
 }
 
@@ -108,8 +108,8 @@ impl<S: Send + Sync> FromRequestParts<S> for StepAt {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<StepAt, ApiError> {
         let (id, step): (String, String) = segment(parts, state).await?;
-        let run = id.parse().map_err(|error| ApiError::bad_run_id(&error))?;
-        Ok(StepAt { run, step })
+        let name = id.parse().map_err(|error| ApiError::bad_run_name(&error))?;
+        Ok(StepAt { name, step })
     }
 }
 

@@ -133,6 +133,9 @@ impl Memory {
         let end = query.before.unwrap_or(RunId::from_raw(u64::MAX));
         let wanted = |run: &&RunRecord| {
             (query.statuses.is_empty() || query.statuses.contains(&run.state.status))
+                && query
+                    .parent
+                    .is_none_or(|parent| run.promise.parent.is_some_and(|(above, _)| above == parent))
                 && query.due_from.is_none_or(|from| run.promise.due >= from)
                 && query.due_to.is_none_or(|to| run.promise.due < to)
         };

@@ -82,6 +82,8 @@ pub struct RunQuery {
     pub job: Option<JobName>,
     /// Runs in one of these states only; empty means any.
     pub statuses: Vec<RunStatus>,
+    /// Runs that this one asked for only.
+    pub parent: Option<RunId>,
     /// Runs with a lower id only.
     pub before: Option<RunId>,
     /// Runs due at this instant or later.
@@ -97,6 +99,7 @@ impl Default for RunQuery {
         RunQuery {
             job: None,
             statuses: Vec::new(),
+            parent: None,
             before: None,
             due_from: None,
             due_to: None,

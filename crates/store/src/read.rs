@@ -166,6 +166,9 @@ pub(crate) async fn runs(source: &impl Source, query: &RunQuery) -> Result<Vec<R
         let codes: Vec<String> = query.statuses.iter().map(|s| code::status_code(*s).to_string()).collect();
         question = question.and(&format!(" and r.status in ({})", codes.join(", ")));
     }
+    if let Some(parent) = query.parent {
+        question = question.and_int(" and r.parent = ?", code::run_code(parent));
+    }
     if let Some(before) = query.before {
         question = question.and_int(" and r.run < ?", code::run_code(before));
     }

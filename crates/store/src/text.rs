@@ -52,6 +52,12 @@ struct SeatShape<'a> {
     status: Cow<'a, str>,
     #[serde(borrow, rename = "m", default, skip_serializing_if = "Option::is_none")]
     message: Option<Cow<'a, str>>,
+    #[serde(rename = "r", default, skip_serializing_if = "is_false")]
+    again: bool,
+}
+
+fn is_false(it: &bool) -> bool {
+    !*it
 }
 
 fn one() -> u32 {
@@ -74,6 +80,7 @@ impl<'a> From<&'a SeatRecord> for SeatShape<'a> {
             ended_at: seat.ended_at,
             status: Cow::Borrowed(seat.status.word()),
             message: seat.message.as_deref().map(Cow::Borrowed),
+            again: seat.again,
         }
     }
 }
@@ -91,6 +98,7 @@ impl SeatShape<'_> {
             status: SeatStatus::from_word(&self.status)
                 .ok_or_else(|| format!("steps: no status of a share is named {:?}", self.status))?,
             message: self.message.map(Into::into),
+            again: self.again,
         })
     }
 }
@@ -199,6 +207,7 @@ mod tests {
             ended_at: status.is_ended().then_some(9),
             status,
             message: message.map(Into::into),
+            again: false,
         }
     }
 
@@ -230,8 +239,9 @@ mod tests {
     #[test]
     fn shares_survive_their_text() {
         for (status, _) in SeatStatus::WORDS {
-            let again = SeatRecord { attempt: 3, ..seat(*status, Some("said")) };
-            let one = vec![StepRecord { seats: vec![again], ..step("x") }];
+            let repeated = SeatRecord { attempt: 3, ..seat(*status, Some("said")) };
+            let asked = SeatRecord { again: true, ..repeated.clone() };
+            let one = vec![StepRecord { seats: vec![repeated, asked], ..step("x") }];
             assert_eq!(steps(&steps_text(&one)), Ok(one));
         }
     }

@@ -47,6 +47,12 @@ impl<R: Record> World<'_, R> {
                     {
                         return broken("acknowledged means on disk", format!("{run} was acknowledged"));
                     }
+                    (Ok(reply), Some(Asked::Share)) => {
+                        return broken(
+                            "a share is stopped and repeated only where there is one",
+                            format!("nothing here is shared out, and the answer was {reply:?}"),
+                        );
+                    }
                     (Ok(Reply::Done), Some(Asked::Pause(job)))
                         if self.resumed.get(&job).is_none_or(|resumed| *resumed < token) =>
                     {
@@ -67,12 +73,12 @@ impl<R: Record> World<'_, R> {
             if recalls.is_empty() {
                 return Ok(());
             }
-            for (token, run) in recalls {
+            for (token, run, share) in recalls {
                 // Without a row the loop refuses by itself.
                 if let Some(record) = self.record.run(run) {
                     let job = self.older(record.promise.job, record.promise.revision);
                     let restored = RestoredRun { record, job };
-                    self.engine.handle(Event::Recalled(token, Box::new(restored)), self.now());
+                    self.engine.handle(Event::Recalled(token, Box::new(restored), share), self.now());
                 }
             }
         }

@@ -17,7 +17,18 @@ pub struct Run {
     pub trigger: String,
     /// The instant it was due.
     pub due: String,
+    /// The run that asked for it, or that it is a share of.
+    pub parent: Option<String>,
+    /// Which share it is.
+    pub share: Option<u32>,
+    /// Who has this share.
+    pub executor: Option<String>,
+    /// How many times it was started.
+    #[serde(default)]
+    pub attempt: u32,
     /// When it started.
+    pub started_at: Option<String>,
+    /// The same, as a number.
     pub started_at_ms: Option<i64>,
     /// From start to end.
     pub duration_ms: Option<i64>,
@@ -28,6 +39,22 @@ pub struct Run {
     /// Its steps, when it was asked for alone.
     #[serde(default)]
     pub steps: Vec<Step>,
+    /// Its shares and the runs it asked for, when it was asked for alone.
+    #[serde(default)]
+    pub children: Vec<Child>,
+}
+
+/// A share of a run, or a run that it asked for.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Child {
+    /// What it is called.
+    pub id: String,
+    /// Its job.
+    pub job: String,
+    /// Where it stands.
+    pub status: String,
+    /// Who has the share.
+    pub executor: Option<String>,
 }
 
 /// How the shares of a broadcast stand.

@@ -122,6 +122,7 @@ impl Api {
                 Some("`cadran jobs` lists jobs; `cadran check` says what is wrong with a job file".into())
             }
             "no_such_run" => Some("`cadran history` lists runs".into()),
+            "no_such_share" => Some("`cadran show RUN` lists the shares of a run".into()),
             "no_such_log" => Some("`cadran logs RUN` without --step shows all there is".into()),
             _ => error.help,
         };

@@ -18,18 +18,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub use answer::{
-    History, HistoryItem, Job, JobPage, Log, LogPage, ProblemPage, Run, RunPage, Share, ShareCounts, Step,
-    WaitsFor, Why,
+    Child, History, HistoryItem, Job, JobPage, Log, LogPage, ProblemPage, Run, RunPage, Share, ShareCounts,
+    Step, WaitsFor, Why,
 };
 pub use api::Api;
 pub use exit::Exit;
 pub use failure::Failure;
 pub use output::{escaped, is_terminal, out, out_bytes, out_json, paint, talk};
-pub use share::{add_shares, shares};
+pub use share::{add_shares, run_name, shares};
 pub use table::{Cell, Colour, Table, instant, status_colour, took};
 pub use wait::wait_for;
 
-use crate::commands::{executors, history, jobs, logs, pause, ps, resume, retry, stop, trigger, why};
+use crate::commands::{executors, history, jobs, logs, pause, ps, resume, retry, show, stop, trigger, why};
 
 /// Which server, and how to answer.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -62,6 +62,7 @@ pub struct ClientOptions {
 pub enum Commands {
     Trigger(trigger::Args),
     Ps(ps::Args),
+    Show(show::Args),
     Why(why::Args),
     History(history::Args),
     Logs(logs::Args),
@@ -79,6 +80,7 @@ impl Commands {
         match self {
             Commands::Trigger(args) => block_on(args.client.json, trigger::run(args)),
             Commands::Ps(args) => block_on(args.client.json, ps::run(args)),
+            Commands::Show(args) => block_on(args.client.json, show::run(args)),
             Commands::Why(args) => block_on(args.client.json, why::run(args)),
             Commands::History(args) => block_on(args.client.json, history::run(args)),
             Commands::Logs(args) => block_on(args.client.json, logs::run(args)),

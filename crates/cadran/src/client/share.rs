@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cadran_core::{RunName, RunNameError};
 use serde_json::Value;
 
 use super::answer::{Run, Share, ShareCounts};
@@ -26,6 +27,17 @@ impl fmt::Display for ShareCounts {
         write!(f, "{} of {} shares done", self.succeeded, self.total)?;
         if self.failed > 0 { write!(f, ", {} failed", self.failed) } else { Ok(()) }
     }
+}
+
+/// The run, or the share of one, that was typed.
+pub fn run_name(text: &str) -> Result<RunName, Failure> {
+    text.parse().map_err(|error: RunNameError| {
+        let (what, help) = match error {
+            RunNameError::Run(_) => ("is not a run", "`cadran ps` and `cadran history` list runs"),
+            RunNameError::Share => ("names no share", "`cadran history --shares` lists them"),
+        };
+        Failure::usage(format!("{text:?} {what}: {error}")).help(help)
+    })
 }
 
 /// The shares of a run, in order.

@@ -36,7 +36,7 @@ pub fn status_colour(status: &str) -> Option<Colour> {
         "succeeded" | "active" => Some(Colour::Green),
         "failed" | "lost" => Some(Colour::Red),
         "running" => Some(Colour::Cyan),
-        "waiting" | "retrying" | "stopped" | "paused" => Some(Colour::Yellow),
+        "waiting" | "retrying" | "stopping" | "stopped" | "paused" => Some(Colour::Yellow),
         "skipped" | "removed" | "pending" | "promised" => Some(Colour::Dim),
         _ => None,
     }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cadran_core::RunId;
+use cadran_core::RunName;
 use serde_json::json;
 
 use crate::client::exit::after_help;
 use crate::client::{
     Api, ClientOptions, Exit, Failure, Log, LogPage, Run, escaped, is_terminal, out, out_bytes, out_json,
-    talk,
+    run_name, talk,
 };
 
 /// Show what the steps of a run printed.
@@ -53,20 +53,9 @@ const AWAY_LOOKS_MAX: u32 = 200;
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let (run, share) = match args.run.split_once('.') {
-        Some((run, share)) => (run, Some(share)),
-        None => (args.run.as_str(), None),
-    };
-    let run: RunId = run.parse().map_err(|error| {
-        Failure::usage(format!("{:?} is not a run: {error}", args.run)).help("`cadran history` lists runs")
-    })?;
-    let share: Option<u32> = share.map(str::parse).transpose().map_err(|_| {
-        Failure::usage(format!("{:?} names no share: a dot and its number, from 0", args.run))
-            .help("`cadran history --shares` lists them")
-    })?;
+    let run = run_name(&args.run)?;
     let api = Api::new(&args.client)?;
-    let mut reader =
-        Reader { api, run: run.to_string(), share, screen: Screen::new(&args), args, read: BTreeMap::new() };
+    let mut reader = Reader { api, run, screen: Screen::new(&args), args, read: BTreeMap::new() };
     let mut away = 0;
     loop {
         let ended = match reader.look().await {
@@ -104,9 +93,7 @@ fn key(log: &Log) -> LogKey {
 
 struct Reader {
     api: Api,
-    run: String,
-    /// Nothing but this share.
-    share: Option<u32>,
+    run: RunName,
     args: Args,
     screen: Screen,
     /// How far each log was read.
@@ -117,12 +104,13 @@ impl Reader {
     /// Reads what is new. True when the run has ended, and this was all of it.
     async fn look(&mut self) -> Result<bool, Failure> {
         // The list says whether the run has ended before it says how long each log is: after an end they are final.
-        let (page, _): (LogPage, _) = self.api.get_as(&["runs", &self.run, "logs"], &[]).await?;
+        let name = self.run.to_string();
+        let (page, _): (LogPage, _) = self.api.get_as(&["runs", &name, "logs"], &[]).await?;
         let wanted: Vec<Log> = page.logs.iter().filter(|log| self.wants(log, &page.logs)).cloned().collect();
         self.screen.several |= wanted.len() > 1;
         if self.args.follow && self.args.step.is_none() && self.read.is_empty() && !wanted.is_empty() {
             // More logs will come when there are more steps: then the first one gets its head too.
-            let (run, _): (Run, _) = self.api.get_as(&["runs", &self.run], &[]).await?;
+            let (run, _): (Run, _) = self.api.get_as(&["runs", &name], &[]).await?;
             self.screen.several |= run.steps.len() > 1;
         }
         for log in wanted {
@@ -151,7 +139,6 @@ impl Reader {
     fn wants(&self, log: &Log, all: &[Log]) -> bool {
         let step =
             self.args.step.as_ref().is_none_or(|step| *step == log.step || *step == log.step_no.to_string());
-        let share = self.share.is_none() || self.share == log.share;
         let attempt = match self.args.attempt {
             Some(attempt) => log.attempt == attempt,
             // The latest; and whatever is being read already is read to its end.
@@ -161,27 +148,19 @@ impl Reader {
                 Some(log.attempt) == latest || self.read.contains_key(&key(log))
             }
         };
-        step && share && attempt
+        step && attempt
     }
 
     async fn bytes(&self, log: &Log, part: (&str, String)) -> Result<Vec<u8>, Failure> {
         let mut query = vec![("attempt", log.attempt.to_string()), part];
         query.extend(log.share.map(|share| ("share", share.to_string())));
         // By number: two names may be alike, numbers are not.
-        self.api.bytes(&["runs", &self.run, "logs", &log.step_no.to_string()], &query).await
+        self.api.bytes(&["runs", &self.run.to_string(), "logs", &log.step_no.to_string()], &query).await
     }
 
     fn finish(mut self) -> Result<ExitCode, Failure> {
         self.screen.end()?;
         if self.read.is_empty() {
-            if let Some(share) = self.share {
-                return Err(Failure::new(
-                    Exit::NotFound,
-                    "no_such_log",
-                    format!("run {} has no log of share {share}", self.run),
-                )
-                .help(format!("`cadran logs {}` shows all there is", self.run)));
-            }
             if let Some(step) = &self.args.step {
                 return Err(Failure::new(
                     Exit::NotFound,

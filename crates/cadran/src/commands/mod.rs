@@ -16,6 +16,7 @@ pub mod resume;
 pub mod retry;
 pub mod run;
 pub mod serve;
+pub mod show;
 pub mod stop;
 pub mod time;
 pub mod trigger;

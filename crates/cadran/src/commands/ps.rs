@@ -18,6 +18,9 @@ pub struct Args {
     /// Only runs of this job.
     #[arg(long)]
     pub job: Option<String>,
+    /// Only children of this run: the shares of its broadcast, and the runs that it asked for.
+    #[arg(long, value_name = "RUN")]
+    pub parent: Option<String>,
     /// Also runs that are promised and wait for their instant.
     #[arg(short, long)]
     pub all: bool,
@@ -38,6 +41,7 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let status = if args.all { "promised,waiting,running" } else { "waiting,running" };
     let mut query = vec![("status", status.to_owned()), ("limit", args.limit.to_string())];
     query.extend(args.job.map(|job| ("job", job)));
+    query.extend(args.parent.map(|parent| ("parent", parent)));
     let (page, mut value): (RunPage, Value) = api.get_as(&["runs"], &query).await?;
     if args.client.json {
         if args.shares {
@@ -51,6 +55,7 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     for run in &page.runs {
         let since = run.started_at_ms.map(|at| took(now.saturating_sub(at))).unwrap_or_default();
         let why = match run.shares {
+            _ if run.share.is_some() => run.explanation.clone(),
             Some(shares) if run.status == "running" => shares.to_string(),
             _ if run.status == "running" => String::new(),
             _ => run.explanation.clone(),
@@ -64,7 +69,7 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
             since.into(),
             Cell::dim(why),
         ]);
-        if args.shares && run.shares.is_some() {
+        if args.shares && run.shares.is_some() && run.share.is_none() {
             for share in shares(&api, &run.id).await? {
                 let lasts = share.duration_ms.unwrap_or(now.saturating_sub(share.ordered_at_ms));
                 table.row(vec![

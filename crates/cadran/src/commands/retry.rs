@@ -2,19 +2,19 @@
 
 use std::process::ExitCode;
 
-use cadran_core::RunId;
 use serde_json::json;
 
 use crate::client::exit::after_help;
-use crate::client::{Api, ClientOptions, Exit, Failure, out_json, talk, wait_for};
+use crate::client::{Api, ClientOptions, Exit, Failure, out_json, run_name, talk, wait_for};
 
 /// Open an ended run again: what did not succeed runs again.
 ///
-/// Steps that succeeded keep their result. For a run from the start, trigger the job.
+/// Steps that succeeded keep their result, and so do shares of a broadcast. With a share's name nothing but that share of
+/// its broadcast runs again. For a run from the start, trigger the job.
 #[derive(Debug, clap::Args)]
-#[command(after_help = after_help("  cadran retry 01kx3v9a2m000\n  cadran retry 01kx3v9a2m000 --wait"))]
+#[command(after_help = after_help("  cadran retry 01kx3v9a2m000\n  cadran retry 01kx3v9a2m000 --wait\n  cadran retry 01kx3v9a2m000.2"))]
 pub struct Args {
-    /// The run's id.
+    /// The run's id; with a dot and a number behind it, one share of a broadcast.
     pub run: String,
     /// Wait until the run has ended; the exit code says how it went.
     #[arg(short, long)]
@@ -26,9 +26,7 @@ pub struct Args {
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let run: RunId = args.run.parse().map_err(|error| {
-        Failure::usage(format!("{:?} is not a run: {error}", args.run)).help("`cadran history` lists runs")
-    })?;
+    let run = run_name(&args.run)?;
     let api = Api::new(&args.client)?;
     let run = run.to_string();
     let done = api.post(&["runs", &run, "retry"], &json!({})).await?;

@@ -240,7 +240,7 @@ fn send(orders: Vec<Order>, local: &Local, remote: &Remote, hub: &Hub) {
             Order::Start(start) if is_ours(start) => ours.push(order),
             Order::Start(_) => away.push(order),
             Order::Gone { .. } => away.push(order),
-            Order::Stop { .. } | Order::Close { .. } => {
+            Order::Stop { .. } | Order::StopShare { .. } | Order::Close { .. } => {
                 if remote.is_used() || !away.is_empty() {
                     away.push(order.clone());
                 }

@@ -2,10 +2,8 @@
 
 use std::process::ExitCode;
 
-use cadran_core::RunId;
-
 use crate::client::exit::after_help;
-use crate::client::{Api, ClientOptions, Exit, Failure, Why, escaped, out, out_json};
+use crate::client::{Api, ClientOptions, Exit, Failure, Why, escaped, out, out_json, run_name};
 
 /// Say why a run waits: what for, held by whom, since when.
 ///
@@ -13,7 +11,7 @@ use crate::client::{Api, ClientOptions, Exit, Failure, Why, escaped, out, out_js
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help("  cadran ps\n  cadran why 01kx3v9a2m000"))]
 pub struct Args {
-    /// The run's id.
+    /// The run's id; with a dot and a number behind it, one share of a broadcast.
     pub run: String,
     #[command(flatten)]
     #[allow(missing_docs, reason = "a doc comment here would replace the help text of the command")]
@@ -22,10 +20,7 @@ pub struct Args {
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let run: RunId = args.run.parse().map_err(|error| {
-        Failure::usage(format!("{:?} is not a run: {error}", args.run))
-            .help("`cadran ps` lists the runs that are on")
-    })?;
+    let run = run_name(&args.run)?;
     let (why, value): (Why, _) =
         Api::new(&args.client)?.get_as(&["runs", &run.to_string(), "why"], &[]).await?;
     if args.client.json {

@@ -376,7 +376,7 @@ fn said(outcome: &Outcome) -> String {
         Outcome::Stopped => "stopped".to_owned(),
         Outcome::PreconditionUnmet(why) | Outcome::JobPreconditionUnmet(why) => format!("skipped: {why}"),
         Outcome::NotStarted(why) => format!("not started: {why}"),
-        Outcome::Reported(_, why) => why.to_string(),
+        Outcome::Reported(_, why) | Outcome::Halted(why) => why.to_string(),
         Outcome::Lost => "lost".to_owned(),
     }
 }

@@ -87,11 +87,11 @@ async fn older(
 
 /// Reads an ended run back when a retry asks for it.
 pub fn recaller(store: Store, line: Line, runtime: Handle) -> Recall {
-    Arc::new(move |token: Token, run: RunId| {
+    Arc::new(move |token: Token, run: RunId, share: Option<u32>| {
         let (store, line) = (store.clone(), line.clone());
         runtime.spawn(async move {
             let mail = match recall(&store, run).await {
-                Ok(Some(restored)) => Mail::Event(Event::Recalled(token, Box::new(restored))),
+                Ok(Some(restored)) => Mail::Event(Event::Recalled(token, Box::new(restored), share)),
                 Ok(None) => Mail::Refused(token, Refusal::NoSuchRun(run)),
                 Err(error) => {
                     tracing::error!(%run, %error, "could not read the run back");

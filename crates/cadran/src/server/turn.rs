@@ -33,7 +33,7 @@ pub enum Mail {
 pub type Orders = Arc<dyn Fn(Vec<Order>) + Send + Sync>;
 
 /// Reads ended runs back for a retry.
-pub type Recall = Arc<dyn Fn(Token, RunId) + Send + Sync>;
+pub type Recall = Arc<dyn Fn(Token, RunId, Option<u32>) + Send + Sync>;
 
 /// Everything the loop touches.
 pub struct Turn {
@@ -124,8 +124,8 @@ impl Turn {
                 let _ = answer.send(reply);
             }
         }
-        for (token, run) in effects.recalls {
-            (self.recall)(token, run);
+        for (token, run, share) in effects.recalls {
+            (self.recall)(token, run, share);
         }
         for change in effects.changes {
             // Without receivers nobody watches.

@@ -5,7 +5,9 @@
 mod support;
 
 mod bad;
+mod children;
 mod clients;
+mod crew;
 mod dialects;
 mod following;
 mod import;

@@ -9,7 +9,7 @@ use super::support::{Home, Server, wait_for};
 use super::{door, ended, job, run, serve, show, trigger};
 
 /// Stubs in the order in which a broadcast gives shares to them.
-fn stubs(door: &str, count: usize) -> Vec<Stub> {
+pub fn stubs(door: &str, count: usize) -> Vec<Stub> {
     let mut stubs: Vec<Stub> = (0..count).map(|_| Stub::new(door)).collect();
     stubs.sort_by(|a, b| a.address.cmp(&b.address));
     stubs.iter().for_each(|stub| stub.register("g"));
@@ -21,7 +21,7 @@ fn shares(run: &Value) -> Vec<Value> {
 }
 
 /// Waits until the shares of a run stand like this.
-fn shares_are(server: &Server, run: &str, statuses: &[&str]) -> Vec<Value> {
+pub fn shares_are(server: &Server, run: &str, statuses: &[&str]) -> Vec<Value> {
     wait_for(&format!("shares {statuses:?} of {run}"), || {
         let found = shares(&show(server, run));
         let same =

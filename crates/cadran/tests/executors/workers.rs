@@ -19,13 +19,13 @@ use super::{ended, run, show, trigger};
 const LEASE_MS: &str = "3000";
 
 /// A server and its door, which stays the same over restarts.
-struct Rig {
-    home: Home,
+pub struct Rig {
+    pub home: Home,
     door: String,
 }
 
 impl Rig {
-    fn new() -> Rig {
+    pub fn new() -> Rig {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let door = listener.local_addr().expect("an address").to_string();
         let home = Home::new();
@@ -33,14 +33,14 @@ impl Rig {
         Rig { home, door }
     }
 
-    fn serve(&self) -> Server {
+    pub fn serve(&self) -> Server {
         let args =
             ["--executor-token", TOKEN, "--executor-listen", &self.door, "--worker-lease-ms", LEASE_MS];
         self.home.serve_with(&args)
     }
 
     /// Starts a worker with a data directory of that name, and waits until it is known.
-    fn worker(&self, name: &str, args: &[&str]) -> Work {
+    pub fn worker(&self, name: &str, args: &[&str]) -> Work {
         let work = self.start(name, args);
         work.wait("connected");
         work
@@ -108,25 +108,25 @@ impl Rig {
 }
 
 /// A worker that was started.
-struct Work {
+pub struct Work {
     child: Child,
     events: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Work {
-    fn events(&self, kind: &str) -> Vec<Value> {
+    pub fn events(&self, kind: &str) -> Vec<Value> {
         self.events.lock().expect("whole").iter().filter(|event| event["event"] == kind).cloned().collect()
     }
 
-    fn wait(&self, kind: &str) -> Value {
+    pub fn wait(&self, kind: &str) -> Value {
         self.wait_count(kind, 1)
     }
 
-    fn wait_count(&self, kind: &str, count: usize) -> Value {
+    pub fn wait_count(&self, kind: &str, count: usize) -> Value {
         wait_for(&format!("{kind} {count}"), || self.events(kind).get(count - 1).cloned())
     }
 
-    fn address(&self) -> String {
+    pub fn address(&self) -> String {
         format!("worker:{}", self.wait("connected")["worker"].as_str().expect("an id"))
     }
 
@@ -134,7 +134,7 @@ impl Work {
         kill(Pid::from_raw(self.child.id() as i32), signal).expect("the worker is ours");
     }
 
-    fn kill(mut self) {
+    pub fn kill(mut self) {
         self.child.kill().expect("the worker is ours");
         self.child.wait().expect("it ends");
     }
@@ -151,13 +151,13 @@ impl Drop for Work {
     }
 }
 
-fn is_alive(pid: i32) -> bool {
+pub fn is_alive(pid: i32) -> bool {
     // A zombie is as good as gone.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }
 
-fn wait_gone(pid: i32) {
+pub fn wait_gone(pid: i32) {
     wait_for("a process to be gone", || (!is_alive(pid)).then_some(()));
 }
 

@@ -69,6 +69,9 @@ impl Hands {
                     }
                 }
             }
+            Order::StopShare { run, share, .. } => {
+                panic!("nothing is shared out, and {run}.{share} was to stop")
+            }
             Order::Gone { .. } => {}
             Order::Close { run } => {
                 let row = record.runs.get(&run).map(|row| row.state.status);

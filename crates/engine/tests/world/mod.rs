@@ -395,11 +395,11 @@ impl World {
                 return true;
             }
         }
-        for (token, run) in effects.recalls {
+        for (token, run, share) in effects.recalls {
             busy = true;
             let row = self.record.runs[&run].clone();
             let restored = RestoredRun { record: row, job: Some(self.job_of(run)) };
-            self.engine.handle(Event::Recalled(token, Box::new(restored)), self.now);
+            self.engine.handle(Event::Recalled(token, Box::new(restored), share), self.now);
         }
         if self.store_is_up && !self.in_flight.is_empty() {
             busy = true;
@@ -490,6 +490,7 @@ fn describe(order: &Order) -> String {
     match order {
         Order::Start(start) => format!("start {} {:?} {}", start.run, start.step, start.attempt),
         Order::Stop { run, step, attempt } => format!("stop {run} {step:?} {attempt}"),
+        Order::StopShare { run, step, attempt, share } => format!("stop {run}.{share} {step:?} {attempt}"),
         Order::Close { run } => format!("close {run}"),
         Order::Gone { address } => format!("gone {address}"),
     }

@@ -54,13 +54,15 @@ struct Member {
 }
 
 enum Item {
+    /// An attempt, and which share of it.
     Start(Key, u32),
-    Stop(Key),
+    Stop(Key, u32),
     Close(RunId),
 }
 
 /// Where the log of a share goes.
 pub(super) struct LogOf {
+    pub(super) attempt: Key,
     pub(super) step_name: Box<str>,
     /// The share, when there are several.
     pub(super) share: Option<u32>,
@@ -88,6 +90,8 @@ impl Fleet {
             entry.is_up = false;
             for share in entry.shares.iter_mut().filter(|share| share.end.is_none()) {
                 share.seat.status = SeatStatus::Sent;
+                // Whether it was is said by its worker.
+                share.sight.accepted = true;
                 owners.push((share.seat.address.clone(), entry.group.clone()));
             }
         }
@@ -138,8 +142,9 @@ impl Fleet {
         let share = |(index, total, executor, log): (u32, u32, Executor, u64)| {
             let Executor { address, dialect } = executor;
             let (at, status) = (placement.at, SeatStatus::Sent);
-            let (attempt, ended_at, message) = (key.attempt, None, None);
-            let seat = SeatRecord { index, total, address, log, attempt, at, ended_at, status, message };
+            let (attempt, ended_at, message, again) = (key.attempt, None, None, false);
+            let seat =
+                SeatRecord { index, total, address, log, attempt, at, ended_at, status, message, again };
             Share::new(seat, dialect)
         };
         let shares: Vec<Share> = seats.into_iter().map(share).collect();
@@ -159,18 +164,22 @@ impl Fleet {
         };
         self.ledger.begin(key, entry);
         self.starts.insert(key, start);
-        let mut given = BTreeSet::new();
         for Share { seat, .. } in shares {
-            if given.insert(seat.address.clone()) {
-                let member = self.member(&seat.address, &placement.group, now);
-                member.push(Item::Start(key, seat.index));
-            } else {
-                // A worker knows an attempt by its number, and has it once.
-                let why =
-                    format!("{} has another share of this attempt; the next one takes it", seat.address);
-                self.end(key, seat.index, Outcome::NotStarted(why.into()), None, now);
-            }
+            self.member(&seat.address, &placement.group, now);
+            self.next_turn(key, &seat.address);
         }
+    }
+
+    /// Puts the next share of an attempt in line for its worker, unless one is on there: a worker has one at a time, so
+    /// that neither `block` nor the shares themselves get in each other's way.
+    fn next_turn(&mut self, key: Key, address: &Address) {
+        let Some(entry) = self.ledger.kept.entries.get_mut(&key).filter(|entry| entry.halt.is_none()) else {
+            return;
+        };
+        let Some(share) = entry.first_open_at(address).filter(|share| !share.sight.accepted) else { return };
+        share.sight.accepted = true;
+        let index = share.seat.index;
+        self.push(address, Item::Start(key, index));
     }
 
     fn refuse(&mut self, key: Key, why: String) {
@@ -215,16 +224,34 @@ impl Fleet {
             return;
         }
         for (index, address) in self.open_of(key) {
-            let Some(member) = self.members.get_mut(&address) else { continue };
-            let handed = member.handed;
-            let unsent =
-                |(no, item): &(u64, Item)| *no > handed && matches!(item, Item::Start(of, _) if *of == key);
-            if member.line.iter().any(unsent) {
-                member.line.retain(|queued| !unsent(queued));
-                self.end(key, index, Outcome::Stopped, None, now);
-            } else {
-                member.push(Item::Stop(key));
-            }
+            self.stop_at(key, index, &address, now);
+        }
+    }
+
+    /// One share of an attempt is to be stopped.
+    pub(super) fn stop_share(&mut self, key: Key, index: u32, now: Now) {
+        if !self.ledger.halt_share(key, index) {
+            return;
+        }
+        let found = self.open_of(key).into_iter().find(|(open, _)| *open == index);
+        if let Some((index, address)) = found {
+            self.stop_at(key, index, &address, now);
+        }
+    }
+
+    fn stop_at(&mut self, key: Key, index: u32, address: &Address, now: Now) {
+        let Some(member) = self.members.get_mut(address) else { return };
+        let handed = member.handed;
+        let is_it = |item: &Item| matches!(item, Item::Start(of, share) if (*of, *share) == (key, index));
+        let unsent = |(no, item): &(u64, Item)| *no > handed && is_it(item);
+        let entry = self.ledger.kept.entries.get(&key);
+        let share = entry.and_then(|entry| entry.shares.iter().find(|share| share.seat.index == index));
+        let is_held_back = share.is_some_and(|share| !share.sight.accepted);
+        if is_held_back || member.line.iter().any(unsent) {
+            member.line.retain(|queued| !unsent(queued));
+            self.end(key, index, Outcome::Stopped, None, now);
+        } else {
+            member.push(Item::Stop(key, index));
         }
     }
 
@@ -264,23 +291,32 @@ impl Fleet {
         let held: BTreeMap<Key, bool> =
             hello.held.iter().filter_map(|held| Some((held.attempt.key()?, held.ended))).collect();
         let out: Vec<(Key, u32)> = self.open_at(&address);
-        for &(key, index) in &out {
-            let is_halted = self.ledger.kept.entries.get(&key).is_some_and(|entry| entry.halt.is_some());
-            match (held.contains_key(&key), self.starts.contains_key(&key)) {
-                (true, _) if is_halted => self.push(&address, Item::Stop(key)),
+        let names: Vec<Key> = out.iter().map(|&(key, index)| self.name(key, index)).collect();
+        for (&(key, index), name) in out.iter().zip(&names) {
+            let is_held = held.contains_key(name);
+            let Some(entry) = self.ledger.kept.entries.get_mut(&key) else { continue };
+            let is_stopped = entry.halt.is_some();
+            let Some(share) = entry.shares.iter_mut().find(|share| share.seat.index == index) else {
+                continue;
+            };
+            share.sight.accepted = is_held;
+            let is_stopped = is_stopped || share.halted;
+            match (is_held, self.starts.contains_key(&key)) {
+                (true, _) if is_stopped => self.push(&address, Item::Stop(key, index)),
                 (true, _) => {}
                 // It never arrived, and is still known here.
-                (false, _) if is_halted => self.end(key, index, Outcome::Stopped, None, now),
-                (false, true) => self.push(&address, Item::Start(key, index)),
+                (false, _) if is_stopped => self.end(key, index, Outcome::Stopped, None, now),
+                (false, true) => self.next_turn(key, &address),
                 (false, false) => self.end(key, index, Outcome::Lost, None, now),
             }
         }
-        let known = |key: &Key| {
-            let shares = self.ledger.kept.entries.get(key).map_or(&[][..], |entry| &entry.shares);
-            shares.iter().any(|share| share.seat.address == address)
+        let mut known = |name: &Key| {
+            let (key, turn) = name.and_turn();
+            let entry = self.ledger.kept.entries.get_mut(&key);
+            entry.is_some_and(|entry| entry.share_at(&address, turn).is_some())
         };
-        let forget = held.keys().filter(|key| !known(key)).map(|key| (*key).into()).collect();
-        let is_out = |key: &Key| out.iter().any(|(of, _)| of == key);
+        let forget = held.keys().filter(|name| !known(name)).map(|name| (*name).into()).collect();
+        let is_out = |name: &Key| names.contains(name);
         let want = held.iter().filter(|(key, ended)| **ended && is_out(key)).map(|(key, _)| (*key).into());
         Ok(Welcome {
             server: self.server.to_string(),
@@ -351,12 +387,17 @@ impl Fleet {
         let mut orders = Vec::new();
         for (no, item) in member.line.iter().take(ORDERS_MAX) {
             let order = match item {
-                Item::Stop(key) => Some(WireOrder::Stop((*key).into())),
+                Item::Stop(key, index) => {
+                    let turn = ledger.kept.entries.get(key).map_or(0, |entry| entry.turn(*index));
+                    Some(WireOrder::Stop(key.at_turn(turn).into()))
+                }
                 Item::Close(run) => Some(WireOrder::Close(run.to_string())),
                 Item::Start(key, index) => starts.get(key).and_then(|start| {
                     let entry = ledger.kept.entries.get(key)?;
                     let total = entry.shares.first()?.seat.total;
-                    WireStart::of(start, entry.number, (*index, total)).map(Box::new).map(WireOrder::Start)
+                    let mut order = WireStart::of(start, entry.number, (*index, total))?;
+                    order.attempt = key.at_turn(entry.turn(*index)).into();
+                    Some(WireOrder::Start(Box::new(order)))
                 }),
             };
             member.handed = member.handed.max(*no);
@@ -368,12 +409,13 @@ impl Fleet {
     /// Reports of a worker. What is not its own, or over, changes nothing.
     pub(super) fn report(&mut self, address: &Address, reports: &[WireReport], now: Now) {
         for report in reports {
-            let (Some(key), Some(outcome)) = (report.attempt.key(), report.outcome()) else { continue };
+            let (Some(name), Some(outcome)) = (report.attempt.key(), report.outcome()) else { continue };
+            let (key, turn) = name.and_turn();
             let Some(entry) = self.ledger.kept.entries.get_mut(&key) else { continue };
             let halted = entry.halt.is_some();
-            let share = entry.shares.iter_mut().find(|share| share.seat.address == *address);
+            let share = entry.share_at(address, turn);
             let Some(share) = share.filter(|share| share.end.is_none()) else { continue };
-            let index = share.seat.index;
+            let (index, halted) = (share.seat.index, halted || share.halted);
             if share.seat.status == SeatStatus::Sent && started(outcome.as_ref()) {
                 share.seat.status = SeatStatus::Running;
                 let seat = share.seat.clone();
@@ -409,8 +451,9 @@ impl Fleet {
         self.members.remove(address)
     }
 
-    /// Gives up what workers have that were silent for a whole lease. They stay on the list for a while: a network that was
-    /// cut comes back, and until then others get what is to be done.
+    /// Gives up what workers have that were silent for a whole lease. Where others of the group are there, the silent ones
+    /// leave the list, so that nothing more waits for them; alone they stay on it for a while: a network that was cut comes
+    /// back.
     pub(super) fn expire(&mut self, now: Now) {
         let over = |member: &Member| lease::is_over(member.heard, now.mono, self.lease);
         let silent: Vec<Address> = self
@@ -421,16 +464,30 @@ impl Fleet {
             .collect();
         for address in silent {
             tracing::warn!(%address, "a worker was silent for a whole lease; what it had is lost");
-            self.give_up(&address, now);
+            let Some(member) = self.give_up(&address, now) else { continue };
+            let colleague = |other: &&Member| {
+                let is_silent = lease::is_over(other.heard, now.mono, self.lease);
+                other.group == member.group && other.is_here() && !other.is_draining && !is_silent
+            };
+            if self.members.values().any(|other| colleague(&other)) {
+                self.presence.push(Presence::Gone(member.group, address));
+            }
         }
     }
 
     /// Where the log of an attempt at this worker goes; `None` when nobody wants it any more.
-    pub(super) fn log_of(&self, address: &Address, key: Key) -> Option<LogOf> {
-        let entry = self.ledger.kept.entries.get(&key)?;
-        let share = entry.shares.iter().find(|share| share.seat.address == *address)?;
+    pub(super) fn log_of(&mut self, address: &Address, name: Key) -> Option<LogOf> {
+        let (key, turn) = name.and_turn();
+        let entry = self.ledger.kept.entries.get_mut(&key)?;
+        let step_name = entry.step_name.clone();
+        let share = entry.share_at(address, turn)?;
         let share = (share.seat.total > 1).then_some(share.seat.index);
-        Some(LogOf { step_name: entry.step_name.clone(), share })
+        Some(LogOf { attempt: key, step_name, share })
+    }
+
+    /// What a worker calls a share.
+    fn name(&self, key: Key, index: u32) -> Key {
+        key.at_turn(self.ledger.kept.entries.get(&key).map_or(0, |entry| entry.turn(index)))
     }
 
     /// Shares that are out at a worker, the eldest run first.
@@ -472,7 +529,9 @@ impl Fleet {
         self.lost += u64::from(outcome == Outcome::Lost);
         self.ledger.end(key, index, now.wall, outcome, output);
         let Some(entry) = self.ledger.kept.entries.get_mut(&key) else { return };
-        if let Some(share) = entry.shares.iter().find(|share| share.seat.index == index) {
+        let share = entry.shares.iter().find(|share| share.seat.index == index);
+        let address = share.map(|share| share.seat.address.clone());
+        if let Some(share) = share {
             self.told.push((key, ReportKind::Seat(Box::new(share.seat.clone()))));
         }
         if let Some(outcome) = entry.outcome().filter(|_| !entry.is_over) {
@@ -480,6 +539,8 @@ impl Fleet {
             let output = output.map(Into::into);
             self.told.push((key, ReportKind::Ended { outcome, output }));
             self.starts.remove(&key);
+        } else if let Some(address) = address {
+            self.next_turn(key, &address);
         }
     }
 }

@@ -224,7 +224,7 @@ impl Hub {
             fleet.log_of(&address, key).ok_or(Refused::Unwanted)
         })?;
         let _one = self.shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let path = self.shared.log_path(key, &log);
+        let path = self.shared.log_path(&log);
         let length = append(&path, at, bytes, self.shared.options.log_bytes_max).unwrap_or_else(|error| {
             tracing::warn!(path = %path.display(), %error, "a log of a worker is cut");
             // The attempt goes on without its log, as it does here.
@@ -295,6 +295,9 @@ impl Shared {
                     match order {
                         Order::Start(start) => fleet.begin(start, now),
                         Order::Stop { run, step, attempt } => fleet.stop(Key { run, step, attempt }, now),
+                        Order::StopShare { run, step, attempt, share } => {
+                            fleet.stop_share(Key { run, step, attempt }, share, now);
+                        }
                         Order::Close { run } => fleet.close(run),
                         // A lease is over long before the roster gives a worker up.
                         Order::Gone { .. } => {}
@@ -312,7 +315,8 @@ impl Shared {
         }
     }
 
-    fn log_path(&self, key: Key, log: &LogOf) -> PathBuf {
+    fn log_path(&self, log: &LogOf) -> PathBuf {
+        let key = log.attempt;
         let dir = LogDir::new(&self.options.logs);
         match log.share {
             None => dir.path(key.run, key.step, &log.step_name, key.attempt),

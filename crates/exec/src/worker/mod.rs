@@ -22,6 +22,7 @@ mod link;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod turns;
 pub mod wire;
 mod work;
 

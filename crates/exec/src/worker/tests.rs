@@ -189,6 +189,12 @@ fn a_lease_is_waited_for_also_after_a_restart() {
     two.expire(at(1_000_003 + LEASE_MS));
     assert_eq!((told(&mut two).as_str(), two.lost), ("1 lost", 1));
     assert_eq!(two.presence, [], "it stays on the list for a while");
+    // Not where somebody else is there: nothing more shall wait for it.
+    hello(&mut two, "a", "l", &[], 2_000_000);
+    hello(&mut two, "b", "l", &[], 2_000_001 + LEASE_MS);
+    two.presence.clear();
+    two.expire(at(2_000_001 + LEASE_MS));
+    assert_eq!(two.presence, [Presence::Gone("g".parse().expect("a name"), worker("a").address)]);
 }
 
 #[test]
@@ -264,4 +270,121 @@ fn nonsense_is_refused() {
     let odd = WireReport { attempt: key(1).into(), at: 1, ended: Some("exploded".into()), output: None };
     fleet.report(&worker("a").address, &[odd], at(1));
     assert_eq!((told(&mut fleet).as_str(), fleet.counts()), ("", (2, 1)));
+}
+
+/// A broadcast whose shares have these workers.
+fn shared(run: u64, owners: &[&str]) -> Start {
+    let total = owners.len() as u32;
+    let seat = |(index, id): (u32, &&str)| Seat { index, total, executor: worker(id), log: u64::from(index) };
+    start(run, Seats::Chosen((0..).zip(owners).map(seat).collect()))
+}
+
+/// What a worker calls the share of the attempt that has this turn there.
+fn turn(run: u64, turn: u32) -> Key {
+    key(run).at_turn(turn)
+}
+
+fn report_turn(fleet: &mut Fleet, id: &str, name: Key, outcome: Option<Outcome>) {
+    let ended = outcome.as_ref().map(outcome_text);
+    let report = WireReport { attempt: name.into(), at: 9, ended, output: None };
+    fleet.report(&worker(id).address, &[report], at(9));
+}
+
+/// The shares that a worker is told to start (`+`) and to stop (`-`), each by its turn.
+fn turns(fleet: &mut Fleet, from: Sender, have: u64) -> String {
+    let poll = Poll { from, have, draining: false };
+    let orders = fleet.orders(&"g".parse().expect("a name"), &poll, at(9)).expect("orders");
+    let word = |(no, order): (u64, WireOrder)| match order {
+        WireOrder::Start(order) => {
+            let name = order.attempt.key().expect("a key");
+            let (start, _) = (*order).start().expect("an order");
+            let (index, total) = (start.context.shard_index, start.context.shard_total);
+            format!("{no}+{} (share {index} of {total})", name.and_turn().1)
+        }
+        WireOrder::Stop(named) => format!("{no}-{}", named.key().expect("a key").and_turn().1),
+        WireOrder::Close(_) => format!("{no}x"),
+    };
+    orders.orders.into_iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn shares_that_fall_on_one_worker_take_turns() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut fleet = fleet(dir.path(), "s1", 0);
+    hello(&mut fleet, "a", "l", &[], 0);
+    hello(&mut fleet, "b", "l", &[], 0);
+    fleet.begin(shared(1, &["a", "b", "a", "a"]), at(0));
+    let from = || sender("a", "l", "s1");
+    assert_eq!(turns(&mut fleet, from(), 0), "1+0 (share 0 of 4)", "one at a time");
+    report_turn(&mut fleet, "a", turn(1, 0), None);
+    report_turn(&mut fleet, "a", turn(1, 0), Some(Outcome::Exited(0)));
+    assert_eq!(turns(&mut fleet, from(), 1), "2+1 (share 2 of 4)", "in their order");
+    // The same result comes once more: it is not taken for the next share's.
+    report_turn(&mut fleet, "a", turn(1, 0), Some(Outcome::Exited(7)));
+    assert_eq!((fleet.counts().1, told(&mut fleet)), (3, "1 started".to_owned()));
+    // A worker that comes back with nothing gets what it was ordered, and not the one behind it.
+    hello(&mut fleet, "a", "m", &[], 5);
+    assert_eq!(turns(&mut fleet, sender("a", "m", "s1"), 0), "1+1 (share 2 of 4)");
+    let log = fleet.log_of(&worker("a").address, turn(1, 1)).expect("a log");
+    assert_eq!((log.attempt, log.share), (key(1), Some(2)));
+    report_turn(&mut fleet, "a", turn(1, 1), Some(Outcome::Exited(3)));
+    assert_eq!(
+        turns(&mut fleet, sender("a", "m", "s1"), 1),
+        "2+2 (share 3 of 4)",
+        "also behind one that failed"
+    );
+    report_turn(&mut fleet, "a", turn(1, 2), Some(Outcome::Exited(0)));
+    report(&mut fleet, "b", 1, Some(Outcome::Exited(0)), 9);
+    let text = "1 reported 3 1 of 4 shares failed; share 2 at worker:a: exited with 3";
+    assert_eq!(told(&mut fleet), text);
+}
+
+#[test]
+fn shares_in_turn_survive_restarts_and_losses() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut one = fleet(dir.path(), "s1", 0);
+    hello(&mut one, "a", "l", &[], 0);
+    one.begin(shared(1, &["a", "a", "a"]), at(0));
+    report_turn(&mut one, "a", turn(1, 0), None);
+    one.ledger.write();
+    drop(one);
+    // After a restart the order is forgotten: what was not out is lost, and what is on goes on.
+    let mut two = fleet(dir.path(), "s2", 100);
+    let welcome = hello(&mut two, "a", "l", &[(1, false)], 101);
+    assert_eq!((welcome.forget, two.counts().1), (vec![], 1));
+    assert_eq!(told(&mut two), "");
+    report_turn(&mut two, "a", turn(1, 0), Some(Outcome::Exited(0)));
+    assert_eq!(told(&mut two), "1 started, 1 lost", "so that the engine gives out again what is left");
+    // A worker that vanishes takes all of its shares with it; none is stuck behind another.
+    two.begin(shared(2, &["a", "a"]), at(102));
+    report_turn(&mut two, "a", turn(2, 0), None);
+    two.expire(at(102 + 2 * LEASE_MS));
+    assert_eq!((told(&mut two).as_str(), two.counts().1), ("2 started, 2 lost", 0));
+}
+
+#[test]
+fn one_share_is_stopped_at_its_worker_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut fleet = fleet(dir.path(), "s1", 0);
+    hello(&mut fleet, "a", "l", &[], 0);
+    hello(&mut fleet, "b", "l", &[], 0);
+    let from = || sender("a", "l", "s1");
+    fleet.begin(shared(1, &["a", "b", "a"]), at(0));
+    assert_eq!(turns(&mut fleet, from(), 0), "1+0 (share 0 of 3)");
+    report_turn(&mut fleet, "a", turn(1, 0), None);
+    // One that waits for its turn is over at once; one that is on is told.
+    fleet.stop_share(key(1), 2, at(1));
+    assert_eq!((fleet.counts().1, turns(&mut fleet, from(), 1).as_str()), (2, ""));
+    fleet.stop_share(key(1), 0, at(1));
+    fleet.stop_share(key(1), 0, at(1));
+    fleet.stop_share(key(1), 9, at(1));
+    assert_eq!(turns(&mut fleet, from(), 1), "2-0");
+    // A worker that missed it is told again.
+    hello(&mut fleet, "a", "m", &[(1, false)], 2);
+    assert_eq!(turns(&mut fleet, sender("a", "m", "s1"), 0), "1-0");
+    report_turn(&mut fleet, "a", turn(1, 0), Some(Outcome::Exited(0)));
+    assert_eq!(told(&mut fleet), "1 started", "the other goes on");
+    report(&mut fleet, "b", 1, Some(Outcome::Exited(0)), 9);
+    let text = "1 halted 2 of 3 shares failed; share 0 at worker:a: stopped on request";
+    assert_eq!(told(&mut fleet), text);
 }

@@ -36,7 +36,8 @@ pub const LABELS_MAX: usize = 64;
 /// Most slots of one worker.
 pub const SLOTS_MAX: u32 = 10_000;
 
-/// One attempt of one step.
+/// One attempt of one step. Where a worker has several shares of one attempt, the second is known there by the attempt and
+/// 2^20, the third by the attempt and twice that, and so on: for the worker they are attempts like others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Named {
     /// The run.

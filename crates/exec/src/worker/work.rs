@@ -337,7 +337,7 @@ impl Shared {
         if !state.held.take(key, order.title()) {
             return;
         }
-        self.event(WorkerEvent::Ordered { run: key.run, job, step, attempt: key.attempt });
+        self.event(WorkerEvent::Ordered { run: key.run, job, step, attempt: key.and_turn().0.attempt });
         if state.is_cut {
             return self.end(state, key, Outcome::Lost, None);
         }
@@ -382,8 +382,8 @@ impl Shared {
     fn end(&self, state: &mut State, key: Key, outcome: Outcome, output: Option<Box<str>>) {
         let Some(item) = state.held.get(key).filter(|item| !item.is_ended()) else { return };
         let (job, step) = item.title.clone();
-        let event =
-            WorkerEvent::Ended { run: key.run, job, step, attempt: key.attempt, outcome: outcome.clone() };
+        let (run, attempt) = (key.run, key.and_turn().0.attempt);
+        let event = WorkerEvent::Ended { run, job, step, attempt, outcome: outcome.clone() };
         self.event(event);
         if let Some(run) = state.held.ended(key, (self.now)(), outcome, output) {
             self.forget(run);
@@ -417,6 +417,7 @@ impl Shared {
                     ReportKind::Started => {
                         state.held.started(key, at);
                         if let Some((job, step)) = state.held.get(key).map(|item| item.title.clone()) {
+                            let attempt = key.and_turn().0.attempt;
                             this.event(WorkerEvent::Started { run, job, step, attempt });
                         }
                     }

@@ -43,6 +43,9 @@ impl Shared {
             match order {
                 Order::Start(start) => self.begin(start, &mut tickets, &mut asked),
                 Order::Stop { run, step, attempt } => self.halt(Key { run, step, attempt }, Halt::Stop),
+                Order::StopShare { run, step, attempt, share } => {
+                    self.halt_share((Key { run, step, attempt }, share));
+                }
                 Order::Close { run } => self.close(run),
                 Order::Gone { address } => self.gone(&address),
             }
@@ -85,8 +88,9 @@ impl Shared {
         let share = |index, total, executor: &Executor, log| {
             let (address, status) = (executor.address.clone(), SeatStatus::Sent);
             let (attempt, at) = (start.attempt, placement.at);
+            let (ended_at, message, again) = (None, None, false);
             let seat =
-                SeatRecord { index, total, address, log, attempt, at, ended_at: None, status, message: None };
+                SeatRecord { index, total, address, log, attempt, at, ended_at, status, message, again };
             Share::new(seat, executor.dialect)
         };
         let shares = match &placement.seats {
@@ -192,6 +196,7 @@ impl Shared {
             ended_at: None,
             status: SeatStatus::Sent,
             message: None,
+            again: false,
         };
         {
             let mut state = self.state();
@@ -245,7 +250,7 @@ impl Shared {
         let start = state.starts.get(&key)?.clone();
         let entry = state.entry(key).filter(|entry| entry.halt.is_none())?;
         let (group, number, timeout_secs) = (entry.group.clone(), entry.number, entry.timeout_secs);
-        let share = state.share(errand)?;
+        let share = state.share(errand).filter(|share| !share.halted)?;
         share.sight.since = Some(now);
         let (seat, executor) = (share.seat.clone(), share.executor());
         let last = state.entry(key)?.shares.iter().all(|share| share.sight.since.is_some());

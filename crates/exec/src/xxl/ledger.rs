@@ -1,6 +1,6 @@
 //! What is out at executors, in an append-only file: what was sent, what came back, what may be forgotten.
 //!
-//! One line per fact. `S` an attempt is ordered, `P` one of its shares, `K` it is told to stop, `R` what a share came to
+//! One line per fact. `S` an attempt is ordered, `P` one of its shares, `K` it is told to stop, `H` one share is, `R` what a share came to
 //! in words, `E` it has ended, `C` its run is closed, `N` the number of a step for executors, `F` a log number that was used. A batch of facts is
 //! one write; there is no fsync, for the same reason as in the journal.
 
@@ -97,6 +97,18 @@ impl Ledger {
         };
         entry.halt = Some(halt);
         line_halt(&mut self.buffer, key, halt);
+        true
+    }
+
+    /// A share is to end, and no other. False when it is over, or that was known.
+    pub(crate) fn halt_share(&mut self, key: Key, index: u32) -> bool {
+        let Some(entry) = self.kept.entries.get_mut(&key).filter(|entry| entry.halt.is_none()) else {
+            return false;
+        };
+        let open = |share: &&mut Share| share.seat.index == index && share.end.is_none() && !share.halted;
+        let Some(share) = entry.shares.iter_mut().find(open) else { return false };
+        share.halted = true;
+        line_halt_share(&mut self.buffer, key, index);
         true
     }
 
@@ -239,8 +251,14 @@ impl Kept {
                     ended_at: None,
                     status,
                     message: None,
+                    again: false,
                 };
                 entry.shares.push(Share::new(seat, dialect));
+            }
+            "H" => {
+                let index: u32 = rest.parse().ok()?;
+                let shares = &mut self.entries.get_mut(&key)?.shares;
+                shares.iter_mut().find(|share| share.seat.index == index)?.halted = true;
             }
             "K" => self.entries.get_mut(&key)?.halt = Some(halt_of(rest)?),
             "R" => {
@@ -274,6 +292,9 @@ fn write_anew(path: &Path, kept: &Kept) -> io::Result<(File, u64)> {
         entry.shares.iter().for_each(|share| line_share(&mut text, *key, share));
         if let Some(halt) = entry.halt {
             line_halt(&mut text, *key, halt);
+        }
+        for share in entry.shares.iter().filter(|share| share.halted) {
+            line_halt_share(&mut text, *key, share.seat.index);
         }
         entry.shares.iter().for_each(|share| line_end(&mut text, *key, share));
     }
@@ -310,6 +331,10 @@ fn line_halt(out: &mut String, key: Key, halt: Halt) {
         Halt::TimedOut => "timed_out",
     };
     let _ = writeln!(out, "K {} {} {} {word}", key.run, key.step.0, key.attempt);
+}
+
+fn line_halt_share(out: &mut String, key: Key, index: u32) {
+    let _ = writeln!(out, "H {} {} {} {index}", key.run, key.step.0, key.attempt);
 }
 
 fn halt_of(word: &str) -> Option<Halt> {
@@ -352,6 +377,7 @@ mod tests {
                 ended_at: None,
                 status: SeatStatus::Running,
                 message: None,
+                again: false,
             };
             Share::new(seat, Dialect::Three)
         };
@@ -383,6 +409,12 @@ mod tests {
         assert!(ledger.end(key(2), 0, 8, Outcome::Exited(0), Some("all\nwell")));
         assert!(ledger.end(key(2), 1, 9, Outcome::Exited(0), None));
         assert_eq!(ledger.close(RunId::from_raw(3)).len(), 1);
+        ledger.begin(key(4), entry(2));
+        assert!(ledger.halt_share(key(4), 1) && !ledger.halt_share(key(4), 1), "the second changes nothing");
+        assert!(
+            !ledger.halt_share(key(4), 7) && !ledger.halt_share(key(2), 1) && !ledger.halt_share(key(1), 1)
+        );
+        assert!(ledger.end(key(4), 1, 8, Outcome::Exited(0), Some("killed")));
         let number = ledger.number(JobId(4), StepNo(1));
         assert_eq!([number, ledger.number(JobId(4), StepNo(2))], [NUMBER_MAX, NUMBER_MAX - 1]);
         ledger.write();
@@ -395,8 +427,10 @@ mod tests {
             assert_eq!(ledger.number(JobId(4), StepNo(1)), number);
             assert_eq!(ledger.kept.log_floor, 71, "also of what was closed");
             let entries = &ledger.kept.entries;
-            assert_eq!(entries.keys().copied().collect::<Vec<_>>(), [key(1), key(2)]);
-            let (one, two) = (&entries[&key(1)], &entries[&key(2)]);
+            assert_eq!(entries.keys().copied().collect::<Vec<_>>(), [key(1), key(2), key(4)]);
+            let (one, two, four) = (&entries[&key(1)], &entries[&key(2)], &entries[&key(4)]);
+            let halted: Vec<_> = four.shares.iter().map(|share| (share.halted, share.seat.status)).collect();
+            assert_eq!(halted, [(false, SeatStatus::Running), (true, SeatStatus::Stopped)]);
             assert_eq!((one.halt, one.open().count(), one.outcome()), (Some(Halt::Stop), 1, None));
             assert_eq!((&*one.step_name, one.number, one.timeout_secs), ("a b\nc", 9, 7));
             let found = two.found(key(2));

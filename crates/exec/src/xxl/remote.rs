@@ -89,8 +89,8 @@ pub(super) struct State {
     pub(super) starts: FxHashMap<Key, Start>,
     /// Executors that were seen to know when a job is on.
     pub(super) knowing: FxHashSet<Address>,
-    /// Attempts that somebody is ending.
-    pub(super) halting: BTreeSet<Key>,
+    /// Attempts, and single shares, that somebody is ending.
+    pub(super) halting: BTreeSet<(Key, Option<u32>)>,
 }
 
 /// Threads that send orders and read answers.

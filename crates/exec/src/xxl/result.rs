@@ -47,17 +47,26 @@ impl Shared {
         let key = errand.0;
         let Some(share) = state.share(errand) else { return };
         share.sight.accepted = true;
+        let is_new = share.end.is_none() && share.seat.status == SeatStatus::Sent;
         if share.end.is_none() {
             share.seat.status = SeatStatus::Running;
         }
+        // Whoever looks at a broadcast wants to see which shares were taken.
+        let taken = (is_new && share.seat.total > 1).then(|| share.seat.clone());
         let address = share.seat.address.clone();
         if covers {
             state.cover(key, &address);
         }
-        let Some(entry) = state.entry(key).filter(|entry| !entry.is_up) else { return };
-        entry.is_up = true;
+        let mut kinds = Vec::with_capacity(2);
+        if let Some(entry) = state.entry(key).filter(|entry| !entry.is_up) {
+            entry.is_up = true;
+            kinds.push((key, ReportKind::Started));
+        }
         drop(state);
-        self.tell(vec![(key, ReportKind::Started)]);
+        kinds.extend(taken.map(|seat| (key, ReportKind::Seat(Box::new(seat)))));
+        if !kinds.is_empty() {
+            self.tell(kinds);
+        }
     }
 
     pub(super) fn take_results(&self, results: &[RunResult]) {
@@ -108,8 +117,10 @@ impl Shared {
     ) -> bool {
         let (key, index) = errand;
         // An executor may call what was killed a success.
+        let halted = state.share(errand).is_some_and(|share| share.halted);
         let outcome = match state.entry(key).and_then(|entry| entry.halt) {
             Some(halt) => halt.outcome(),
+            None if halted => Outcome::Stopped,
             None => outcome,
         };
         let lost = outcome == Outcome::Lost;

@@ -7,7 +7,7 @@ use cadran_core::{Address, Executor, GroupName, Outcome};
 use tokio::time::sleep;
 
 use super::remote::{Errand, Shared, ended, json};
-use super::table::{Halt, Sight};
+use super::table::{Halt, Share, Sight};
 use super::wire::OfJob;
 use crate::journal::Key;
 
@@ -32,7 +32,7 @@ impl Shared {
         }
         state.ledger.halt(key, halt);
         state.ledger.write();
-        let is_new = state.halting.insert(key);
+        let is_new = state.halting.insert((key, None));
         drop(state);
         if is_new {
             tokio::spawn(Arc::clone(self).end_attempt(key));
@@ -53,14 +53,45 @@ impl Shared {
             (entry.group.clone(), entry.number, kills, open, outcome)
         };
         for executor in &kills {
-            self.disturb(&executor.address, number, key);
+            self.disturb(&executor.address, number, (key, None));
         }
         let calls = kills.iter().map(|executor| self.kill(&group, executor, number));
         futures::future::join_all(calls).await;
         for errand in open {
             self.end_share(errand, outcome.clone(), None);
         }
-        self.state().halting.remove(&key);
+        self.state().halting.remove(&(key, None));
+    }
+
+    /// The same for one share; the others go on. Noted first, as above.
+    pub(super) fn halt_share(self: &Arc<Shared>, errand: Errand) {
+        let (key, index) = errand;
+        let mut state = self.state();
+        state.ledger.halt_share(key, index);
+        state.ledger.write();
+        let is_open = state.share(errand).is_some_and(|share| share.halted && share.end.is_none());
+        let is_new = is_open && state.halting.insert((key, Some(index)));
+        drop(state);
+        if is_new {
+            tokio::spawn(Arc::clone(self).end_one(errand));
+        }
+    }
+
+    async fn end_one(self: Arc<Shared>, errand: Errand) {
+        let (key, index) = errand;
+        let found = {
+            let mut state = self.state();
+            let entry = state.entry(key).map(|entry| (entry.group.clone(), entry.number));
+            let share = state.share(errand).map(|share| (share.executor(), share.sight.since.is_some()));
+            entry.zip(share)
+        };
+        // What waits in a lane was never sent.
+        if let Some(((group, number), (executor, true))) = found {
+            self.disturb(&executor.address, number, (key, Some(index)));
+            self.kill(&group, &executor, number).await;
+        }
+        self.end_share(errand, Outcome::Stopped, None);
+        self.state().halting.remove(&(key, Some(index)));
     }
 
     async fn kill(&self, group: &GroupName, executor: &Executor, number: u32) {
@@ -84,13 +115,14 @@ impl Shared {
 
     /// A kill ends everything of the job on an executor. What else is out there may never be reported: it is given up
     /// soon when the executor says that the job is idle.
-    fn disturb(&self, address: &Address, number: u32, but: Key) {
+    fn disturb(&self, address: &Address, number: u32, but: (Key, Option<u32>)) {
         let mut state = self.state();
         let entries = state.ledger.kept.entries.iter_mut();
-        for (_, entry) in entries.filter(|(key, entry)| **key != but && entry.number == number) {
-            for share in entry.shares.iter_mut().filter(|share| share.seat.address == *address) {
-                share.sight.trusted = true;
-            }
+        for (key, entry) in entries.filter(|(_, entry)| entry.number == number) {
+            let is_meant =
+                |share: &Share| *key == but.0 && but.1.is_none_or(|index| index == share.seat.index);
+            let others = entry.shares.iter_mut().filter(|share| share.seat.address == *address);
+            others.filter(|share| !is_meant(share)).for_each(|share| share.sight.trusted = true);
         }
     }
 

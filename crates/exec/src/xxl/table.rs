@@ -51,6 +51,8 @@ pub(crate) struct Share {
     pub(crate) seat: SeatRecord,
     pub(crate) dialect: Dialect,
     pub(crate) end: Option<(Millis, Outcome)>,
+    /// Somebody stopped it alone: however it ends, it was stopped.
+    pub(crate) halted: bool,
     pub(crate) sight: Sight,
 }
 
@@ -59,7 +61,7 @@ pub(crate) struct Share {
 pub(crate) struct Sight {
     /// When its order left, or when it was taken up after a restart. `None` while it waits in a lane.
     pub(crate) since: Option<Instant>,
-    /// The executor said that it has the order.
+    /// The executor said that it has the order; of a worker, that it was put in line for it.
     pub(crate) accepted: bool,
     /// Since when the executor says that the job is idle.
     pub(crate) idle_since: Option<Instant>,
@@ -84,7 +86,7 @@ impl Share {
             gone: false,
             covered_at: None,
         };
-        Share { seat, dialect, end: None, sight }
+        Share { seat, dialect, end: None, halted: false, sight }
     }
 
     pub(crate) fn executor(&self) -> Executor {
@@ -96,6 +98,7 @@ impl Share {
         if self.end.is_some() {
             return false;
         }
+        let outcome = if self.halted { Outcome::Stopped } else { outcome };
         self.seat.status = match outcome {
             Outcome::Exited(0) => SeatStatus::Succeeded,
             Outcome::Stopped => SeatStatus::Stopped,
@@ -104,7 +107,10 @@ impl Share {
         };
         let result = result.filter(|text| !text.is_empty() && outcome == Outcome::Exited(0));
         let shown = result.map(|text| &text[..text.floor_char_boundary(RESULT_BYTES_MAX)]);
-        self.seat.message = shown.map(Into::into).or_else(|| said(&outcome));
+        self.seat.message = match self.halted {
+            true => Some("stopped on request".into()),
+            false => shown.map(Into::into).or_else(|| said(&outcome)),
+        };
         self.seat.ended_at = Some(at);
         self.end = Some((at, outcome));
         true
@@ -118,11 +124,16 @@ const RESULT_BYTES_MAX: usize = 2_000;
 fn said(outcome: &Outcome) -> Option<Box<str>> {
     match outcome {
         Outcome::Exited(0) => None,
+        Outcome::Exited(code) => Some(format!("exited with {code}").into()),
+        Outcome::Signaled(signal) => Some(format!("was ended by signal {signal}").into()),
         Outcome::Reported(code, text) if text.is_empty() => Some(format!("reported {code}").into()),
-        Outcome::Reported(_, text) | Outcome::NotStarted(text) => Some(text.clone()),
+        Outcome::Reported(_, text) | Outcome::NotStarted(text) | Outcome::Halted(text) => Some(text.clone()),
+        Outcome::PreconditionUnmet(why) | Outcome::JobPreconditionUnmet(why) => {
+            Some(format!("a precondition was not met: {why}").into())
+        }
         Outcome::TimedOut => Some("passed its time limit".into()),
         Outcome::Stopped => Some("stopped".into()),
-        _ => Some("lost with its executor".into()),
+        Outcome::Lost => Some("lost with its executor".into()),
     }
 }
 
@@ -140,29 +151,36 @@ impl Entry {
         if let Some(halt) = self.halt {
             return Some(halt.outcome());
         }
-        if let [share] = &self.shares[..] {
+        if let [share] = &self.shares[..]
+            && !share.halted
+        {
             return share.end.as_ref().map(|(_, outcome)| outcome.clone());
         }
         let ends = || self.shares.iter().filter_map(|share| Some((share, &share.end.as_ref()?.1)));
         let failed: Vec<(&Share, &Outcome)> =
             ends().filter(|(_, outcome)| **outcome != Outcome::Exited(0)).collect();
         let Some((first, outcome)) = failed.first() else { return Some(Outcome::Exited(0)) };
+        let text = |share: &Share| {
+            format!(
+                "{} of {} shares failed; share {} at {}: {}",
+                failed.len(),
+                share.seat.total,
+                share.seat.index,
+                share.seat.address,
+                share.seat.message.as_deref().unwrap_or("failed"),
+            )
+        };
+        if let Some((halted, _)) = failed.iter().find(|(share, _)| share.halted) {
+            return Some(Outcome::Halted(text(halted).into()));
+        }
         if failed.iter().all(|(_, outcome)| **outcome == Outcome::Lost) {
             return Some(Outcome::Lost);
         }
         let code = match outcome {
-            Outcome::Reported(code, _) => *code,
+            Outcome::Reported(code, _) | Outcome::Exited(code) => *code,
             _ => 500,
         };
-        let text = format!(
-            "{} of {} shares failed; share {} at {}: {}",
-            failed.len(),
-            self.shares.len(),
-            first.seat.index,
-            first.seat.address,
-            first.seat.message.as_deref().unwrap_or("failed"),
-        );
-        Some(Outcome::Reported(code, text.into()))
+        Some(Outcome::Reported(code, text(first).into()))
     }
 
     /// What is known of it after a restart.
@@ -202,6 +220,7 @@ mod tests {
                 ended_at: None,
                 status: SeatStatus::Sent,
                 message: None,
+                again: false,
             };
             Share::new(seat, Dialect::Two)
         };
@@ -241,6 +260,20 @@ mod tests {
         let text = "1 of 2 shares failed; share 1 at http://h:2: no";
         check(&[Some(&ok), Some(&bad)], None, Some(Outcome::Reported(500, text.into())));
         check(&[Some(&ok), Some(&Outcome::Lost)], None, Some(Outcome::Lost));
+        for shares in [1, 3] {
+            let mut entry = entry(shares);
+            let last = entry.shares.len() - 1;
+            entry.shares[last].halted = true;
+            entry.shares.iter_mut().for_each(|share| assert!(share.end(5, ok.clone(), Some("fine"))));
+            let text =
+                format!("1 of {shares} shares failed; share {last} at http://h:{shares}: stopped on request");
+            assert_eq!(
+                entry.outcome(),
+                Some(Outcome::Halted(text.into())),
+                "an executor may call it a success"
+            );
+            assert_eq!(entry.shares[last].seat.status, SeatStatus::Stopped);
+        }
         check(&[Some(&ok)], Some(Halt::Stop), Some(Outcome::Stopped));
         check(&[Some(&bad)], Some(Halt::TimedOut), Some(Outcome::TimedOut));
     }

@@ -42,13 +42,17 @@ impl Shared {
     fn end_overdue(self: &Arc<Shared>) {
         let now = Instant::now();
         let mut late: Vec<(Key, Halt)> = Vec::new();
-        let mut covered: Vec<Errand> = Vec::new();
+        let (mut covered, mut halted): (Vec<Errand>, Vec<Errand>) = (Vec::new(), Vec::new());
         {
             let state = self.state();
             // Of several under one number the eldest is on, and the others wait behind it at the executor.
             let mut eldest: BTreeMap<(u32, &str), (Instant, Key)> = BTreeMap::new();
             for (key, entry) in &state.ledger.kept.entries {
                 for share in entry.open() {
+                    if share.halted {
+                        // As below, for a share that was stopped alone.
+                        halted.push((*key, share.seat.index));
+                    }
                     if share.sight.covered_at.is_some_and(|at| now - at > self.options.timeout_margin) {
                         covered.push((*key, share.seat.index));
                     }
@@ -80,6 +84,9 @@ impl Shared {
         }
         for (key, halt) in late {
             self.halt(key, halt);
+        }
+        for errand in halted {
+            self.halt_share(errand);
         }
     }
 

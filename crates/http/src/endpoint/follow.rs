@@ -4,7 +4,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use cadran_core::{RunId, RunStatus, StepRecord, StepStatus};
+use cadran_core::{RunId, RunStatus, SeatRecord, SeatStatus, StepRecord, StepStatus};
 use futures::stream;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, broadcast};
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::{log, run};
 use crate::listen::Stopping;
+use crate::view::share;
 use crate::{ApiState, LiveEvent};
 
 /// What someone wants to follow.
@@ -22,6 +23,8 @@ pub(super) struct Wish {
     pub(super) attempt: u32,
     /// Which share of a broadcast.
     pub(super) share: Option<u32>,
+    /// The share was named as a run of its own: its end is the end, whatever the others do.
+    pub(super) is_child: bool,
     /// Nothing of later attempts.
     pub(super) only: bool,
     /// The byte to begin with.
@@ -181,6 +184,13 @@ impl Follower {
     /// The run's status when the record says that nothing more is printed by this attempt.
     fn attempt_over(&self) -> Option<RunStatus> {
         let (status, steps) = self.record.as_ref()?;
+        if let Some(seat) = self.seat(steps)
+            && !status.is_ended()
+        {
+            let over = seat.attempt > self.attempt
+                || seat.attempt == self.attempt && (seat.status.is_ended() || seat.again);
+            return over.then_some(share::status(*status, seat));
+        }
         let over = status.is_ended()
             || self.step(steps).is_some_and(|step| {
                 step.attempt > self.attempt
@@ -194,6 +204,12 @@ impl Follower {
     fn next_attempt(&self) -> Option<u32> {
         let (status, steps) = self.record.as_ref()?;
         let step = self.step(steps)?;
+        if let Some(seat) = self.seat(steps) {
+            let for_good = matches!(seat.status, SeatStatus::Succeeded | SeatStatus::Stopped);
+            let may_come = !status.is_ended() && (seat.again || !for_good && !step.status.is_ended());
+            let more = seat.attempt > self.attempt || seat.status.is_ended() && may_come;
+            return (more && !self.wish.only).then_some(self.attempt + 1);
+        }
         let more = step.attempt > self.attempt || (step.status == StepStatus::Retrying && !status.is_ended());
         (more && !self.wish.only).then_some(self.attempt + 1)
     }
@@ -201,6 +217,12 @@ impl Follower {
     fn step<'a>(&self, steps: &'a [StepRecord]) -> Option<&'a StepRecord> {
         let by_name = steps.iter().find(|step| *step.name == *self.wish.step);
         by_name.or_else(|| steps.get(self.wish.step.parse::<usize>().ok()?))
+    }
+
+    /// The share, when it is followed as a run of its own.
+    fn seat<'a>(&self, steps: &'a [StepRecord]) -> Option<&'a SeatRecord> {
+        let share = self.wish.share.filter(|_| self.wish.is_child)?;
+        self.step(steps)?.seats.iter().find(|seat| seat.index == share)
     }
 
     fn stopped(&self) -> bool {

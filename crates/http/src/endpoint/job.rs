@@ -4,7 +4,7 @@ use std::fmt;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use cadran_core::{Command, JobName, Reply, RunStatus};
+use cadran_core::{Command, JobName, Reply, RunName, RunStatus};
 use cadran_spec::Decoder;
 use cadran_store::{JobQuery, JobView, LastRun, RunQuery};
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
@@ -181,6 +181,14 @@ pub(super) struct Done {
     /// The run it was done to.
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<String>,
+}
+
+impl Done {
+    /// The answer to a command about a run or a share of one.
+    pub(super) fn to(name: RunName, reply: Reply) -> Done {
+        let done = Done::from(reply);
+        Done { run: done.run.map(|_| name.to_string()), ..done }
+    }
 }
 
 impl From<Reply> for Done {

@@ -47,22 +47,31 @@ pub(super) struct LogItem {
 /// Lists the logs of a run.
 #[utoipa::path(
     get, path = "/api/v1/runs/{id}/logs", tag = "logs", operation_id = "list_logs",
-    params(("id" = String, Path, description = "The run's id.")),
+    params(("id" = String, Path, description = "The run's id; with a dot and a number behind it, a share's.")),
     responses((status = 200, body = LogPage), (status = "default", body = ErrorBody)),
 )]
 pub(super) async fn list(
     State(state): State<ApiState>,
-    RunAt(run): RunAt,
+    RunAt(name): RunAt,
     Fields(NoFields {}): Fields<NoFields>,
 ) -> Result<Json<LogPage>, ApiError> {
+    let run = name.run;
     // The state is read before the files: `ended` then means that these sizes are final.
-    let found = run::find(&state, run).await?;
-    let steps = found.record.state.steps.unwrap_or_default();
-    state.server.refresh_logs(run, &steps, found.record.state.status.is_ended()).await;
+    let found = run::find_named(&state, name).await?;
+    let (status, ended) = found.standing();
+    let run::Found { view, share } = found;
+    let is_over = view.record.state.status.is_ended();
+    let steps = view.record.state.steps.unwrap_or_default();
+    state.server.refresh_logs(run, &steps, is_over).await;
     let files = files(&state.logs, run).await?;
-    let status = found.record.state.status;
+    let of_share = share.as_ref().and_then(|(step, seat)| Some((no_of(&steps, step)?, seat.index)));
+    let is_wanted = |file: &LogFile| match (&share, of_share) {
+        (None, _) => true,
+        (Some(_), of_share) => of_share == file.share.map(|share| (file.step_no, share)),
+    };
     let logs = files
         .into_iter()
+        .filter(is_wanted)
         .map(|file| LogItem {
             step: full_name(&file, &steps).to_owned(),
             step_no: file.step_no.0,
@@ -71,7 +80,12 @@ pub(super) async fn list(
             bytes: file.bytes,
         })
         .collect();
-    Ok(Json(LogPage { run: run.to_string(), status: status.word(), ended: status.is_ended(), logs }))
+    Ok(Json(LogPage { run: name.to_string(), status: status.word(), ended, logs }))
+}
+
+fn no_of(steps: &[StepRecord], wanted: &StepRecord) -> Option<StepNo> {
+    let at = steps.iter().position(|step| step.name == wanted.name)?;
+    u16::try_from(at).ok().map(StepNo)
 }
 
 /// Which part of a log.
@@ -99,7 +113,7 @@ const TAIL_LINES_MAX: u32 = 10_000;
 #[utoipa::path(
     get, path = "/api/v1/runs/{id}/logs/{step}", tag = "logs", operation_id = "read_log",
     params(
-        ("id" = String, Path, description = "The run's id."),
+        ("id" = String, Path, description = "The run's id; with a dot and a number behind it, a share's."),
         ("step" = String, Path, description = "The step's name, or its number."),
         LogFields
     ),
@@ -111,17 +125,24 @@ const TAIL_LINES_MAX: u32 = 10_000;
 )]
 pub(super) async fn read(
     State(state): State<ApiState>,
-    StepAt { run, step }: StepAt,
+    StepAt { name, step }: StepAt,
     Fields(fields): Fields<LogFields>,
     headers: HeaderMap,
     stopping: Option<axum::Extension<Stopping>>,
 ) -> Result<Response, ApiError> {
-    let found = run::find(&state, run).await?;
+    let run = name.run;
+    if name.share.is_some() && fields.share.is_some_and(|share| name.share != Some(share)) {
+        return Err(ApiError::bad_query(format!("share is another one than that of {name}")));
+    }
+    let wanted_share = name.share.or(fields.share);
+    let found = run::find_named(&state, name).await?;
+    let (_, is_ended) = found.standing();
+    let found = found.view;
     let steps = found.record.state.steps.as_deref().unwrap_or_default();
     state.server.refresh_logs(run, steps, found.record.state.status.is_ended()).await;
     let files = files(&state.logs, run).await?;
     let no = step_no(&step, steps, &files);
-    let file = no.and_then(|no| pick(&files, no, fields.attempt, fields.share));
+    let file = no.and_then(|no| pick(&files, no, fields.attempt, wanted_share));
     let (from, tail) = (fields.from, fields.tail);
     if from.is_some() && tail.is_some() {
         return Err(ApiError::bad_query("from and tail cannot be given together".into()));
@@ -136,7 +157,7 @@ pub(super) async fn read(
     };
     if fields.follow == Some(true) {
         // Nothing printed yet is no error while something may still come.
-        let may_come = !found.record.state.status.is_ended() && (no.is_some() || steps.is_empty());
+        let may_come = !is_ended && (no.is_some() || steps.is_empty());
         if file.is_none() && !may_come {
             return Err(ApiError::no_such_log(run, &step, fields.attempt));
         }
@@ -146,8 +167,10 @@ pub(super) async fn read(
             .try_acquire_owned()
             .map_err(|_| ApiError::too_many_followers(crate::state::FOLLOWERS_MAX))?;
         let attempt = fields.attempt.or(file.map(|file| file.attempt)).unwrap_or(1);
-        let share = fields.share.or(file.and_then(|file| file.share));
-        let wish = follow::Wish { run, step, attempt, share, only: fields.attempt.is_some(), from: start };
+        let share = wanted_share.or(file.and_then(|file| file.share));
+        let only = fields.attempt.is_some();
+        let wish =
+            follow::Wish { run, step, attempt, share, is_child: name.share.is_some(), only, from: start };
         let events = headers.get(ACCEPT).is_some_and(|accept| {
             accept.as_bytes().windows(b"text/event-stream".len()).any(|part| part == b"text/event-stream")
         });

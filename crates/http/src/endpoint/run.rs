@@ -2,17 +2,18 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use cadran_core::{Command, Refusal, RunId, RunStatus};
+use cadran_core::{Command, Refusal, RunId, RunName, RunStatus, SeatRecord, StepRecord, share_of};
 use cadran_store::{RunQuery, RunView};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
 use super::job::Done;
 use crate::error::{ApiError, ErrorBody};
 use crate::request::{self, Fields, JsonBody, NoBody, NoFields, RunAt};
-use crate::view::{RunDetail, RunItem};
+use crate::view::{ChildItem, RunDetail, RunItem, share};
 use crate::{ApiState, LiveEvent};
 
 /// Which runs.
@@ -22,6 +23,8 @@ use crate::{ApiState, LiveEvent};
 pub(super) struct RunFields {
     /// Only runs of this job.
     job: Option<String>,
+    /// Only children of this run: the shares of its broadcast, and the runs that it asked for.
+    parent: Option<String>,
     /// Only runs in one of these states, separated by commas.
     status: Option<String>,
     /// Only runs due at this instant or later.
@@ -57,10 +60,16 @@ pub(super) async fn list(
     let query = RunQuery {
         job: request::job_field(fields.job.as_deref())?,
         statuses: request::words_field("status", fields.status.as_deref(), RunStatus::WORDS)?,
+        parent: request::run_field(fields.parent.as_deref())?,
         before: request::run_field(fields.before.as_deref())?,
         due_from: request::instant_field("from", fields.from.as_deref())?,
         due_to: request::instant_field("to", fields.to.as_deref())?,
         limit: limit as u32,
+    };
+    let shares = match query.parent {
+        // On a further page they are behind us.
+        Some(parent) if query.before.is_none() => shares(&find(&state, parent).await?, &query),
+        _ => Vec::new(),
     };
     let found = state.store.runs(&query).await.map_err(ApiError::store)?;
     let next = found.last().filter(|_| found.len() >= limit).map(|run| run.record.promise.run.to_string());
@@ -73,14 +82,25 @@ pub(super) async fn list(
         false => state.server.reasons(waiting),
     }
     .into_iter();
-    let runs = items
-        .zip(&found)
-        .map(|(item, run)| match is_waiting(&run) {
-            true => item.waiting_for(reasons.next().flatten()),
-            false => item,
-        })
-        .collect();
-    Ok(Json(RunPage { runs, next }))
+    let runs = items.zip(&found).map(|(item, run)| match is_waiting(&run) {
+        true => item.waiting_for(reasons.next().flatten()),
+        false => item,
+    });
+    Ok(Json(RunPage { runs: shares.into_iter().chain(runs).collect(), next }))
+}
+
+/// The shares of a run that a query asks for. They come on top of its page: there are as many as executors of a group.
+fn shares(parent: &RunView, query: &RunQuery) -> Vec<RunItem> {
+    let RunView { record, job_name } = parent;
+    let due = record.promise.due;
+    let is_within = query.job.as_ref().is_none_or(|job| job == job_name)
+        && query.due_from.is_none_or(|from| due >= from)
+        && query.due_to.is_none_or(|to| due < to);
+    let is_wanted = |seat: &SeatRecord| {
+        query.statuses.is_empty() || query.statuses.contains(&share::status(record.state.status, seat))
+    };
+    let all = share::shares(record).into_iter().filter(|(_, seat)| is_within && is_wanted(seat));
+    all.map(|(step, seat)| RunItem::share(job_name.as_str(), record, step, seat)).collect()
 }
 
 /// Whether to wait.
@@ -96,15 +116,18 @@ pub(super) struct WaitFields {
 /// Stays below the time an endpoint has for its answer.
 const WAIT_MS_MAX: u64 = 20_000;
 
-/// Shows one run with its steps, and in words what became of it.
+/// How often a share is looked at by someone who waits for a change: it has no events of its own.
+const SHARE_EVERY: Duration = Duration::from_millis(250);
+
+/// Shows one run, or one share of a broadcast, with its steps and children, and in words what became of it.
 #[utoipa::path(
     get, path = "/api/v1/runs/{id}", tag = "runs", operation_id = "show_run",
-    params(("id" = String, Path, description = "The run's id."), WaitFields),
+    params(("id" = String, Path, description = "The run's id; with a dot and a number behind it, a share's."), WaitFields),
     responses((status = 200, body = RunDetail), (status = "default", body = ErrorBody)),
 )]
 pub(super) async fn show(
     State(state): State<ApiState>,
-    RunAt(run): RunAt,
+    RunAt(name): RunAt,
     Fields(fields): Fields<WaitFields>,
 ) -> Result<Json<RunDetail>, ApiError> {
     let wait_ms = fields.wait_ms.unwrap_or(0);
@@ -112,51 +135,114 @@ pub(super) async fn show(
         let allowed = format!("a number of milliseconds, at most {WAIT_MS_MAX}");
         return Err(ApiError::bad_field("wait_ms", &wait_ms.to_string(), &allowed));
     }
+    let wait = Duration::from_millis(wait_ms);
+    let run = name.run;
+    if name.share.is_some() {
+        return show_share(&state, name, wait).await;
+    }
     // Listen first, look second: a change in between is then heard, not missed.
     let mut events = state.server.events();
     let mut found = find(&state, run).await?;
     if wait_ms > 0 && !found.record.state.status.is_ended() {
-        let _ = tokio::time::timeout(Duration::from_millis(wait_ms), changed(&mut events, run)).await;
+        let _ = tokio::time::timeout(wait, changed(&mut events, run)).await;
         found = find(&state, run).await?;
     }
-    Ok(Json(RunDetail::new(found.job_name.as_str(), &found.record)))
+    let query = RunQuery { parent: Some(run), ..RunQuery::default() };
+    let asked = state.store.runs(&query).await.map_err(ApiError::store)?;
+    let children = asked.iter().map(|child| ChildItem::run(child.job_name.as_str(), &child.record));
+    Ok(Json(RunDetail::new(found.job_name.as_str(), &found.record).with_children(children)))
 }
 
-/// Stops a run, wherever it stands.
+async fn show_share(state: &ApiState, name: RunName, wait: Duration) -> Result<Json<RunDetail>, ApiError> {
+    let until = Instant::now() + wait;
+    let mut before = None;
+    loop {
+        let found = find_named(state, name).await?;
+        let Some((step, seat)) = &found.share else { return Err(ApiError::bug("a share was lost")) };
+        let is_over = share::is_ended(&found.view.record, step, seat);
+        let now = (seat.status, seat.attempt, seat.again);
+        if is_over || *before.get_or_insert(now) != now || Instant::now() >= until {
+            let RunView { record, job_name } = &found.view;
+            return Ok(Json(RunDetail::share(job_name.as_str(), record, step, seat)));
+        }
+        tokio::time::sleep(SHARE_EVERY).await;
+    }
+}
+
+/// Stops a run, wherever it stands, or one share of a broadcast: the others go on, and the step fails for it.
 #[utoipa::path(
     post, path = "/api/v1/runs/{id}/stop", tag = "runs", operation_id = "stop_run",
-    params(("id" = String, Path, description = "The run's id.")),
+    params(("id" = String, Path, description = "The run's id; with a dot and a number behind it, a share's.")),
     responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
 )]
 pub(super) async fn stop(
     State(state): State<ApiState>,
-    RunAt(run): RunAt,
+    RunAt(name): RunAt,
     Fields(NoFields {}): Fields<NoFields>,
     JsonBody(NoBody {}): JsonBody<NoBody>,
 ) -> Result<Json<Done>, ApiError> {
-    match state.server.command(Command::Stop { run }).await {
-        Ok(reply) => Ok(Json(reply.into())),
+    let RunName { run, share } = name;
+    let command = match share {
+        None => Command::Stop { run },
+        Some(share) => Command::StopShare { run, share },
+    };
+    match state.server.command(command).await {
+        Ok(reply) => Ok(Json(Done::to(name, reply))),
         // The server acts on open runs and forgets ended ones; the record knows better what to say.
-        Err(Refusal::NoSuchRun(_)) if find(&state, run).await?.record.state.status.is_ended() => {
-            Err(Refusal::RunEnded(run).into())
+        Err(Refusal::NoSuchRun(_)) if find_named(&state, name).await?.view.record.state.status.is_ended() => {
+            Err(share.map_or(Refusal::RunEnded(run), |share| Refusal::ShareEnded(run, share)).into())
         }
         Err(refusal) => Err(refusal.into()),
     }
 }
 
-/// Opens an ended run again: what did not succeed runs again.
+/// Opens an ended run again: what did not succeed runs again; of the broadcast, nothing but the share that is named.
 #[utoipa::path(
     post, path = "/api/v1/runs/{id}/retry", tag = "runs", operation_id = "retry_run",
-    params(("id" = String, Path, description = "The run's id.")),
+    params(("id" = String, Path, description = "The run's id; with a dot and a number behind it, a share's.")),
     responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
 )]
 pub(super) async fn retry(
     State(state): State<ApiState>,
-    RunAt(run): RunAt,
+    RunAt(name): RunAt,
     Fields(NoFields {}): Fields<NoFields>,
     JsonBody(NoBody {}): JsonBody<NoBody>,
 ) -> Result<Json<Done>, ApiError> {
-    Ok(Json(state.server.command(Command::Retry { run }).await?.into()))
+    let RunName { run, share } = name;
+    let command = match share {
+        None => Command::Retry { run },
+        Some(share) => Command::RetryShare { run, share },
+    };
+    Ok(Json(Done::to(name, state.server.command(command).await?)))
+}
+
+/// A run, and the share that was named, with its step.
+pub(super) struct Found {
+    pub(super) view: RunView,
+    pub(super) share: Option<(StepRecord, SeatRecord)>,
+}
+
+impl Found {
+    /// Where the run or the share stands, and whether nothing more happens to it by itself.
+    pub(super) fn standing(&self) -> (RunStatus, bool) {
+        match &self.share {
+            None => (self.view.record.state.status, self.view.record.state.status.is_ended()),
+            Some((step, seat)) => (
+                share::status(self.view.record.state.status, seat),
+                share::is_ended(&self.view.record, step, seat),
+            ),
+        }
+    }
+}
+
+/// The run in the store, and the share in it when one is named.
+pub(super) async fn find_named(state: &ApiState, name: RunName) -> Result<Found, ApiError> {
+    let view = find(state, name.run).await?;
+    let Some(share) = name.share else { return Ok(Found { view, share: None }) };
+    let found = share_of(view.record.state.steps.as_deref().unwrap_or_default(), share);
+    let (step, seat) = found.map_err(|why| ApiError::no_such_share(name.run, why))?;
+    let share = Some((step.clone(), seat.clone()));
+    Ok(Found { view, share })
 }
 
 /// The run in the store.

@@ -1,13 +1,14 @@
 use axum::Json;
 use axum::extract::State;
-use cadran_core::{Millis, RunStatus};
+use cadran_core::{Millis, RunName, RunStatus, SeatRecord};
+use cadran_store::RunView;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::run::find;
+use super::run::{Found, find_named};
 use crate::error::{ApiError, ErrorBody};
 use crate::request::{Fields, NoFields, RunAt};
-use crate::view::RunItem;
+use crate::view::{RunItem, share};
 use crate::{ApiState, instant};
 
 /// Why a run stands where it stands.
@@ -66,18 +67,23 @@ pub(super) struct WaitsFor {
     tries: u32,
 }
 
-/// Says why a run waits: what for, held by whom, since when, and its place in line; or what it holds.
+/// Says why a run waits: what for, held by whom, since when, and its place in line; or what it holds. Of a share, where it
+/// is and what its executor said.
 #[utoipa::path(
     get, path = "/api/v1/runs/{id}/why", tag = "runs", operation_id = "why_run",
-    params(("id" = String, Path, description = "The run's id.")),
+    params(("id" = String, Path, description = "The run's id; with a dot and a number behind it, a share's.")),
     responses((status = 200, body = Why), (status = "default", body = ErrorBody)),
 )]
 pub(super) async fn why(
     State(state): State<ApiState>,
-    RunAt(run): RunAt,
+    RunAt(name): RunAt,
     Fields(NoFields {}): Fields<NoFields>,
 ) -> Result<Json<Why>, ApiError> {
-    let found = find(&state, run).await?;
+    let run = name.run;
+    let Found { view: found, share } = find_named(&state, name).await?;
+    if let Some((_, seat)) = share {
+        return Ok(Json(of_share(name, &found, &seat)));
+    }
     let mut why = Why {
         run: run.to_string(),
         job: found.job_name.to_string(),
@@ -114,6 +120,22 @@ pub(super) async fn why(
     }
     why.since = why.since_ms.map(instant::to_text);
     Ok(Json(why))
+}
+
+/// A share waits for nothing but its executor, and holds nothing that its run does not hold.
+fn of_share(name: RunName, view: &RunView, seat: &SeatRecord) -> Why {
+    let run = view.record.state.status;
+    let (index, total) = (seat.index, seat.total);
+    Why {
+        run: name.to_string(),
+        job: view.job_name.to_string(),
+        status: share::status(run, seat).word(),
+        explanation: format!("share {index} of {total}: {}", share::explanation(run, seat)),
+        waits_for: None,
+        holds: Vec::new(),
+        since: Some(instant::to_text(seat.ended_at.unwrap_or(seat.at))),
+        since_ms: Some(seat.ended_at.unwrap_or(seat.at)),
+    }
 }
 
 /// Jobs that can exclude one another.

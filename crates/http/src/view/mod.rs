@@ -4,7 +4,9 @@
 mod history;
 mod job;
 mod run;
+pub(crate) mod share;
 
 pub(crate) use history::{HistoryItem, SkipItem, merge};
 pub(crate) use job::{JobDetail, JobItem, ProblemItem};
 pub(crate) use run::{RunDetail, RunItem};
+pub(crate) use share::ChildItem;

@@ -4,63 +4,70 @@ use cadran_core::{Millis, RunRecord, RunStatus, RunUpdate, SeatRecord, SeatStatu
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::ChildItem;
 use crate::instant;
 
 /// One run.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RunItem {
-    /// Its id: 13 characters, rising with time.
-    id: String,
+    /// Its id: 13 characters, rising with time; behind a dot, the number of a share.
+    pub(super) id: String,
     /// The job.
-    job: String,
+    pub(super) job: String,
     /// `promised`, `waiting`, `running`, `succeeded`, `failed`, `stopped`, `skipped` or `lost`.
-    status: &'static str,
+    pub(super) status: &'static str,
     /// Whether nothing more happens to it by itself.
-    ended: bool,
+    pub(super) ended: bool,
     /// Why it exists: `schedule`, `catch_up`, `restart` or `manual`.
-    trigger: &'static str,
+    pub(super) trigger: &'static str,
     /// The instant the schedule named, or the moment of the manual trigger.
-    due: String,
-    due_ms: Millis,
-    promised_at: String,
-    promised_at_ms: Millis,
+    pub(super) due: String,
+    pub(super) due_ms: Millis,
+    pub(super) promised_at: String,
+    pub(super) promised_at_ms: Millis,
     #[serde(skip_serializing_if = "Option::is_none")]
-    started_at: Option<String>,
+    pub(super) started_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    started_at_ms: Option<Millis>,
+    pub(super) started_at_ms: Option<Millis>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ended_at: Option<String>,
+    pub(super) ended_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ended_at_ms: Option<Millis>,
+    pub(super) ended_at_ms: Option<Millis>,
     /// From start to end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    duration_ms: Option<Millis>,
+    pub(super) duration_ms: Option<Millis>,
     /// From due to start.
     #[serde(skip_serializing_if = "Option::is_none")]
-    late_ms: Option<Millis>,
+    pub(super) late_ms: Option<Millis>,
     /// How many times it was started, recoveries and retries included.
-    attempt: u32,
+    pub(super) attempt: u32,
     /// The revision of the job it was promised under.
-    revision: u32,
+    pub(super) revision: u32,
     /// Values given with the trigger, by name or position.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    params: BTreeMap<String, String>,
-    /// The run that asked for this one.
+    pub(super) params: BTreeMap<String, String>,
+    /// The run that asked for this one, or that this is a share of.
     #[serde(skip_serializing_if = "Option::is_none")]
-    parent: Option<String>,
+    pub(super) parent: Option<String>,
     /// Why it was skipped, as a word.
     #[serde(skip_serializing_if = "Option::is_none")]
-    skip_reason: Option<&'static str>,
+    pub(super) skip_reason: Option<&'static str>,
     /// What became of it and why, in a sentence.
-    explanation: String,
-    /// The shares of its latest broadcast, counted.
+    pub(super) explanation: String,
+    /// Which share of its parent's broadcast it is, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
-    shares: Option<ShareCounts>,
+    pub(super) share: Option<u32>,
+    /// Who has this share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) executor: Option<String>,
+    /// The shares of its latest broadcast, or of the one that it is a share of, counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shares: Option<ShareCounts>,
 }
 
 /// How the shares of a broadcast stand.
 #[derive(Serialize, ToSchema)]
-struct ShareCounts {
+pub(super) struct ShareCounts {
     total: usize,
     succeeded: usize,
     /// Failed, stopped or lost.
@@ -82,8 +89,11 @@ impl ShareCounts {
 pub(crate) struct RunDetail {
     #[serde(flatten)]
     run: RunItem,
-    /// In file order, handlers last.
+    /// In file order, handlers last; of a share, its step alone.
     steps: Vec<StepItem>,
+    /// The shares of its broadcast, and the runs that it asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    children: Vec<ChildItem>,
 }
 
 /// One step of a run.
@@ -135,7 +145,7 @@ struct SeatItem {
     log_id: u64,
     /// Which attempt of the step it belongs to.
     attempt: u32,
-    /// `sent`, `running`, `succeeded`, `failed`, `stopped` or `lost`.
+    /// `sent`, `running`, `stopping`, `succeeded`, `failed`, `stopped` or `lost`.
     status: &'static str,
     /// When its order was made.
     ordered_at: String,
@@ -200,6 +210,8 @@ impl RunItem {
             parent: promise.parent.map(|(run, _)| run.to_string()),
             skip_reason: state.skip.map(|reason| reason.word()),
             explanation: explanation(state),
+            share: None,
+            executor: None,
             shares: ShareCounts::of(state.steps.as_deref().unwrap_or_default()),
         }
     }
@@ -222,12 +234,24 @@ impl RunItem {
 impl RunDetail {
     pub(crate) fn new(job: &str, record: &RunRecord) -> RunDetail {
         let steps = record.state.steps.iter().flatten().map(StepItem::new).collect();
-        RunDetail { run: RunItem::new(job, record), steps }
+        RunDetail { run: RunItem::new(job, record), steps, children: ChildItem::shares(job, record) }
+    }
+
+    /// The same with the runs that it asked for.
+    pub(crate) fn with_children(mut self, children: impl Iterator<Item = ChildItem>) -> RunDetail {
+        self.children.extend(children);
+        self
+    }
+
+    /// A share of it.
+    pub(crate) fn share(job: &str, record: &RunRecord, step: &StepRecord, seat: &SeatRecord) -> RunDetail {
+        let run = RunItem::share(job, record, step, seat);
+        RunDetail { run, steps: vec![StepItem::of_share(step, seat)], children: Vec::new() }
     }
 }
 
 impl StepItem {
-    fn new(record: &StepRecord) -> StepItem {
+    pub(super) fn new(record: &StepRecord) -> StepItem {
         StepItem {
             name: record.name.to_string(),
             status: record.status.word(),
@@ -246,7 +270,7 @@ impl StepItem {
     }
 }
 
-fn duration(from: Option<Millis>, to: Option<Millis>) -> Option<Millis> {
+pub(super) fn duration(from: Option<Millis>, to: Option<Millis>) -> Option<Millis> {
     // The wall clock may have been stepped back in between: no run took less than nothing.
     Some(to?.saturating_sub(from?).max(0))
 }

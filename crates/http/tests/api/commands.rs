@@ -11,6 +11,7 @@ async fn commands_reach_the_server_and_its_reply_comes_back() {
         Command::Pause { .. } => Ok(Reply::Done),
         Command::Resume { .. } => Ok(Reply::Already),
         Command::Stop { run } | Command::Retry { run } => Ok(Reply::Run(*run)),
+        Command::StopShare { run, .. } | Command::RetryShare { run, .. } => Ok(Reply::Run(*run)),
         Command::Trigger { .. } => Ok(Reply::Run(RunId::from_raw(77))),
     });
     let id = run(77).to_string();

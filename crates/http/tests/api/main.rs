@@ -6,5 +6,6 @@ mod hostile;
 mod listener;
 mod logs;
 mod records;
+mod shares;
 mod walker;
 mod wire;

@@ -52,6 +52,10 @@ async fn a_run_is_shown_with_its_steps_and_explained() {
                 "ended_at": "2026-11-15T22:00:01.500Z", "ended_at_ms": 1_794_780_001_500_i64,
                 "duration_ms": 1500, "exit_code": 0,
             }],
+            "children": [{
+                "id": "0000000000018", "job": "nightly", "status": "running",
+                "link": "/api/v1/runs/0000000000018",
+            }],
         })
     );
     let explained = [

@@ -1,4 +1,7 @@
-use cadran_core::{Batch, JobId, RunStatus, RunUpdate, Skip, SkipReason};
+use cadran_core::{
+    Batch, JobId, Promise, RunStatus, RunUpdate, SeatRecord, SeatStatus, Skip, SkipReason, StepRecord,
+    StepStatus, share_of,
+};
 use cadran_store::{LIMIT_MAX, RunQuery, SkipQuery, StoreError};
 
 use crate::backend::Fixture;
@@ -21,6 +24,66 @@ pub(crate) async fn runs_are_paged_newest_first(fixture: &Fixture) {
     assert_eq!(page(None, None, u32::MAX).await.len(), LIMIT_MAX as usize);
     assert_eq!(page(Some("job-000001"), Some(10), 5).await, [7, 4, 1]);
     assert_eq!(page(Some("nobody"), None, 5).await, [0u64; 0]);
+}
+
+pub(crate) async fn children_are_found_by_their_run(fixture: &Fixture) {
+    let store = &fixture.store;
+    store.commit(&jobs(2)).await.unwrap();
+    let below =
+        |raw, job, parent: u64| Promise { parent: Some((run(parent), 1)), ..promise(raw, job, raw as i64) };
+    let all = vec![
+        promise(1, 0, 1),
+        promise(2, 0, 2),
+        below(3, 1, 1),
+        below(4, 0, 1),
+        below(5, 1, 2),
+        below(6, 1, 1),
+    ];
+    store.commit(&promised(all)).await.unwrap();
+    store.commit(&updated(vec![ended(4, 9)])).await.unwrap();
+    let store = &fixture.reopen().await;
+    let children = async |query: RunQuery| -> Vec<u64> {
+        let views = store.runs(&query).await.unwrap();
+        views.iter().map(|view| view.record.promise.run.raw()).collect()
+    };
+    let of = |parent| RunQuery { parent: Some(run(parent)), ..RunQuery::default() };
+    assert_eq!(children(of(1)).await, [6, 4, 3]);
+    assert_eq!(children(of(2)).await, [5]);
+    assert_eq!(children(of(9)).await, [0u64; 0]);
+    assert_eq!(children(RunQuery { statuses: vec![RunStatus::Promised], ..of(1) }).await, [6, 3]);
+    assert_eq!(children(RunQuery { job: Some(name("job-000000")), ..of(1) }).await, [4]);
+    assert_eq!(children(RunQuery { before: Some(run(6)), limit: 1, ..of(1) }).await, [4]);
+    store.close().await;
+}
+
+pub(crate) async fn shares_survive_a_restart(fixture: &Fixture) {
+    let store = &fixture.store;
+    store.commit(&jobs(1)).await.unwrap();
+    store.commit(&promised(vec![promise(1, 0, 1)])).await.unwrap();
+    let statuses = [SeatStatus::Succeeded, SeatStatus::Stopping, SeatStatus::Failed];
+    let seat = |(index, status): (usize, SeatStatus)| SeatRecord {
+        index: index as u32,
+        total: 3,
+        address: format!("http://10.0.0.{index}:9999").parse().unwrap(),
+        log: 1 << 52,
+        attempt: 2,
+        at: 5,
+        ended_at: status.is_ended().then_some(9),
+        status,
+        message: Some("said \0 'so'".into()),
+        again: status == SeatStatus::Failed,
+    };
+    let seats = statuses.into_iter().enumerate().map(seat).collect();
+    let shared = StepRecord { seats, ..step("all", StepStatus::Running) };
+    let update = RunUpdate { steps: Some(vec![shared.clone()]), ..update(1, RunStatus::Running) };
+    store.commit(&updated(vec![update])).await.unwrap();
+    let store = &fixture.reopen().await;
+    let found = store.run(run(1)).await.unwrap().unwrap().record.state.steps.unwrap();
+    assert_eq!(found, [shared]);
+    assert_eq!(share_of(&found, 2).unwrap().1.status, SeatStatus::Failed);
+    let loaded = store.load().await.unwrap().open;
+    assert_eq!(loaded[0].state.steps.as_ref(), Some(&found), "a start goes on with them");
+    store.close().await;
 }
 
 pub(crate) async fn runs_are_filtered(fixture: &Fixture) {
@@ -55,6 +118,7 @@ pub(crate) async fn runs_are_filtered(fixture: &Fixture) {
         (RunQuery { job: Some(name("job-000001")), due_from: Some(20), ..all() }, &[5, 3]),
         (
             RunQuery {
+                parent: None,
                 job: Some(name("job-000001")),
                 statuses: vec![Succeeded],
                 before: Some(run(5)),

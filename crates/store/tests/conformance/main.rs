@@ -63,6 +63,8 @@ suite! {
     history:
         runs_are_paged_newest_first,
         runs_are_filtered,
+        children_are_found_by_their_run,
+        shares_survive_a_restart,
         skips_are_paged_and_replaced,
         counts_follow_the_runs,
         a_closed_store_says_so;
