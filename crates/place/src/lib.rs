@@ -21,7 +21,9 @@
 //! A run passes three doors, in this order: its job (`job:<id>`, under the overlap rule), what it touches (its
 //! footprint, all or nothing), and a slot of the server. Who waits at a door holds what lies behind it: a run that waits
 //! for its keys is the active run of its job, and one that waits for a slot has its keys. Slots are given back by runs
-//! that wait for nothing, so no wait leads back to itself.
+//! that wait for nothing, so no wait leads back to itself. They are no keys of the same reservation: a run in line for a
+//! key has what is free of the others, and would leave a slot idle until the key is its own; while nobody can start for
+//! lack of a slot, keys that are held for one keep nobody from starting.
 //!
 //! It does not know calendars, files, or what a run does; of the time it knows what [`Place::pass`] says.
 //!

@@ -192,6 +192,11 @@ impl<T> Lanes<T> {
         road(&self.fast) + road(&self.slow) + tolls
     }
 
+    /// Whether orders wait for a place in the fast lane: a burst is leaving.
+    pub(crate) fn is_crowded(&self) -> bool {
+        !self.fast.queue.is_empty()
+    }
+
     /// How many are on their way, by lane.
     pub(crate) fn on(&self) -> (usize, usize) {
         (self.fast.on, self.slow.on)

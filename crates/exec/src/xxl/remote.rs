@@ -99,6 +99,10 @@ const SENDERS: usize = 2;
 /// Between two deliveries of reports: the first goes at once, and a burst goes together, with fewer turns and commits.
 const DELIVERY_PAUSE: Duration = Duration::from_millis(5);
 
+/// So many pauses more while a burst of orders leaves: that it leaves in time matters more than when the first of its
+/// answers are recorded.
+const BURST_PAUSES_MAX: u32 = 8;
+
 impl Remote {
     /// Opens the ledger of the previous life and returns what is known of each attempt whose run was not closed, and the
     /// highest log number that was used.
@@ -279,6 +283,12 @@ impl Shared {
     async fn deliver(self: Arc<Shared>) {
         loop {
             self.ready.notified().await;
+            for _ in 0..BURST_PAUSES_MAX {
+                if !self.lanes().is_crowded() {
+                    break;
+                }
+                sleep(DELIVERY_PAUSE).await;
+            }
             self.flush();
             sleep(DELIVERY_PAUSE).await;
         }
