@@ -40,10 +40,12 @@ pub(crate) fn program() -> Option<PathBuf> {
 impl Ratchjob {
     /// Starts it on ports of its own and waits until it answers.
     pub(crate) fn start(program: &Path, dir: &Path, token: &str) -> Ratchjob {
-        let ports: Vec<TcpListener> =
-            (0..3).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
-        let ports: Vec<String> =
-            ports.iter().map(|port| port.local_addr().expect("a port").port().to_string()).collect();
+        let ports: Vec<String> = {
+            // Held together, so that no two are the same, and free again before it starts.
+            let held: Vec<TcpListener> =
+                (0..3).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+            held.iter().map(|port| port.local_addr().expect("a port").port().to_string()).collect()
+        };
         let child = Command::new(program)
             .env("RATCH_DATA_DIR", dir)
             .env("RATCH_HTTP_API_PORT", &ports[0])

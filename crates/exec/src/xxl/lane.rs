@@ -192,9 +192,9 @@ impl<T> Lanes<T> {
         road(&self.fast) + road(&self.slow) + tolls
     }
 
-    /// Whether orders wait for a place in the fast lane: a burst is leaving.
+    /// Whether a burst is leaving: a good part of the fast lane is taken.
     pub(crate) fn is_crowded(&self) -> bool {
-        !self.fast.queue.is_empty()
+        self.fast.on * 8 >= self.fast.at_once_max
     }
 
     /// How many are on their way, by lane.

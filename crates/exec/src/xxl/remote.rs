@@ -101,7 +101,7 @@ const DELIVERY_PAUSE: Duration = Duration::from_millis(5);
 
 /// So many pauses more while a burst of orders leaves: that it leaves in time matters more than when the first of its
 /// answers are recorded.
-const BURST_PAUSES_MAX: u32 = 8;
+const BURST_PAUSES_MAX: u32 = 5;
 
 impl Remote {
     /// Opens the ledger of the previous life and returns what is known of each attempt whose run was not closed, and the
