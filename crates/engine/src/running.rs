@@ -48,6 +48,15 @@ pub(crate) struct Past {
     pub(crate) mode: Resume,
 }
 
+impl Past {
+    /// When the first attempt of this opening began, as executors know: they forget a run when it is over, so after a
+    /// retry they know nothing of the time before.
+    fn began(&self) -> Option<Millis> {
+        let found = self.found.iter().map(|found| found.started_at);
+        found.min().filter(|_| self.mode == Resume::Recover)
+    }
+}
+
 impl LiveRun {
     pub(crate) fn promised(
         context: Arc<RunContext>,
@@ -123,13 +132,16 @@ impl Engine {
         live.since = live.started_at.or(Some(now.wall));
         // An attempt that goes on elsewhere may have started without being on record.
         let goes_on = live.past.iter().flat_map(|past| &past.found).any(|found| found.lives);
+        let began = live.past.iter().filter_map(|past| past.began()).next();
         let progress = match live.past.take() {
             None => Progress::begin(body, once, &mut next),
             Some(past) => Progress::resume(body, &past.records, &past.found, past.mode, once, now, &mut next),
         };
         live.progress = Some(progress);
         if let Some(limit) = body.timeout_ms {
-            let at = now.mono.saturating_add(limit);
+            // What passed while the server was away counts, by the wall clock: there is no other one for that.
+            let spent = began.map_or(0, |began| now.wall.saturating_sub(began).clamp(0, limit));
+            let at = now.mono.saturating_add(limit - spent);
             live.limit_at = Some(at);
             self.timers.insert((at, Timer::Limit(run, live.attempt)));
         }

@@ -97,6 +97,30 @@ fn a_time_limit_is_counted_on_the_monotonic_clock() {
 }
 
 #[test]
+fn the_limit_of_a_run_goes_on_while_the_server_is_away() {
+    let mut world = World::new("2026-03-02T10:30Z");
+    world.put("work", "", limit(10 * MIN));
+    world.hangs("work");
+    let run = world.trigger("work");
+    world.run_for(6 * MIN);
+    world.restart_after(3 * MIN);
+    world.run_for(58 * SEC);
+    assert_eq!(world.status(run), RunStatus::Running);
+    world.run_for(3 * SEC);
+    assert_eq!(world.status(run), RunStatus::Failed, "nine minutes were spent before");
+    // Who retries it gives it all of its time again.
+    world.retry(run).unwrap();
+    world.run_for(9 * MIN);
+    assert_eq!(world.status(run), RunStatus::Running);
+    world.restart_after(SEC);
+    world.run_for(58 * SEC);
+    assert_eq!(world.status(run), RunStatus::Running);
+    world.run_for(2 * SEC);
+    assert_eq!(world.status(run), RunStatus::Failed);
+    world.check();
+}
+
+#[test]
 fn limits_of_runs_that_ended_are_forgotten() {
     let mut world = World::new("2026-03-02T10:30Z");
     world.put("work", "", limit(DAY));
