@@ -67,4 +67,4 @@ pub use logs::{LogChunk, LogDir, LogFile};
 pub use options::{LocalOptions, Sink};
 pub use process::EXIT_OUTPUT_TOO_LARGE;
 pub use worker::{Hub, HubOptions, Worker, WorkerOptions};
-pub use xxl::{Remote, RemoteOptions, Tokens};
+pub use xxl::{Remote, RemoteOptions, Tokens, sendable};

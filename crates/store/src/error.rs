@@ -14,6 +14,8 @@ pub enum StoreError {
     Full(Failure),
     /// The database does not let us in, or not do this.
     Refused(Failure),
+    /// Another server works on the same record.
+    Taken(Failure),
     /// A value contradicts one that is recorded, such as a second job under one name.
     Conflict(Failure),
     /// A value that no store could keep.
@@ -49,6 +51,7 @@ impl StoreError {
             | StoreError::Busy(failure)
             | StoreError::Full(failure)
             | StoreError::Refused(failure)
+            | StoreError::Taken(failure)
             | StoreError::Conflict(failure)
             | StoreError::Value(failure)
             | StoreError::Damaged(failure)
@@ -69,6 +72,9 @@ impl StoreError {
             StoreError::Full(_) => "free space on the disk of the database; nothing is recorded until then",
             StoreError::Refused(_) => {
                 "check the user, its password and its rights, and the path of the database"
+            }
+            StoreError::Taken(_) => {
+                "one server works on a record at a time: stop the other one, or give this one a database of its own"
             }
             StoreError::Conflict(_) => {
                 "the record and the server disagree; please report this with the line above"
@@ -199,6 +205,7 @@ impl fmt::Display for StoreError {
             StoreError::Busy(_) => "the database is busy",
             StoreError::Full(_) => "the disk of the database is full",
             StoreError::Refused(_) => "the database refuses",
+            StoreError::Taken(_) => "the record is taken",
             StoreError::Conflict(_) => "a value contradicts the record",
             StoreError::Value(_) => "a value cannot be kept",
             StoreError::Damaged(_) => "the record cannot be read",

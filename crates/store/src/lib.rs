@@ -25,6 +25,7 @@
 //! unique; the three backends answer alike, and one conformance suite says so.
 #![forbid(unsafe_code)]
 
+mod claim;
 mod code;
 mod error;
 mod fold;
@@ -40,6 +41,7 @@ mod sqlite;
 mod store;
 mod text;
 
+pub use claim::Claim;
 pub use error::{Failure, StoreError};
 pub use query::{
     Committed, Counts, JobQuery, JobRecord, JobView, LIMIT_MAX, LastRun, Loaded, RunQuery, RunView,

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use cadran_core::{Batch, JobId, JobName, Millis, RunId, RunRecord};
 
+use crate::claim::{Claim, Hold};
 use crate::memory::Memory;
 use crate::postgres::Postgres;
 use crate::query::{
@@ -144,6 +145,12 @@ impl Store {
     /// with the server's own data and made once.
     pub async fn enlist(&self, name: &str, now: Millis) -> Result<u16, StoreError> {
         each!(self, memory => memory.enlist(name, now), database => database.enlist(name, now))
+    }
+
+    /// Takes the record for one server, by the same name as in [`Store::enlist`]: a second one is refused for as long as
+    /// the [`Claim`] lives.
+    pub async fn claim(&self, name: &str) -> Result<Claim, StoreError> {
+        each!(self, _memory => Ok(Claim::new(Hold::Memory)), database => database.claim(name))
     }
 
     /// Whether the database answers.

@@ -1,10 +1,10 @@
 //! `cadran check`: what is wrong with these files?
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cadran_core::{Footprint, Overlap, Zone};
+use cadran_core::{Footprint, GroupName, Job, Overlap, Step, Work, Zone};
 use cadran_spec::{Diagnostic, ReadOptions};
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use crate::server::exclusions;
 /// Read job files and say what is wrong with them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit code 0 when every file is good, 1 when one is not.\n\nExample:\n  \
-cadran check jobs/ other/backup.yaml\n  cadran check --conflicts jobs/")]
+cadran check jobs/ other/backup.yaml\n  cadran check --conflicts jobs/\n  cadran check --executors data/executors.yaml jobs/")]
 pub struct Args {
     /// Job files, or folders of them.
     #[arg(required = true)]
@@ -25,7 +25,11 @@ pub struct Args {
     /// Say also which jobs can exclude which, by what they declare in `footprint`.
     #[arg(long)]
     conflicts: bool,
-    /// JSON lines instead of text, one object per file, and one per conflict.
+    /// The server's file of executor groups: say also which commands would go to XXL-JOB executors that are typed in there,
+    /// as a shell script, when no worker of the group is there.
+    #[arg(long, env = "CADRAN_EXECUTORS", value_name = "FILE")]
+    executors: Option<PathBuf>,
+    /// JSON lines instead of text, one object per file, per conflict and per note.
     #[arg(long)]
     json: bool,
 }
@@ -36,6 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = ReadOptions { default_zone: zone, ..ReadOptions::default() };
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut out = std::io::stdout().lock();
+    let typed = args.executors.as_deref().map(typed_in).transpose()?.unwrap_or_default();
     let (mut good, mut bad) = (0, 0);
     let mut touching = Vec::new();
     for path in &args.paths {
@@ -44,6 +49,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bad += problems.iter().filter(|problem| problem.is_error()).count();
         for (file, job) in jobs.iter().filter(|_| args.json) {
             writeln!(out, "{}", json!({ "file": file, "job": job.name.as_str(), "ok": true }))?;
+        }
+        for (file, job) in &jobs {
+            for (step, group, note) in travelling(job, &typed) {
+                if args.json {
+                    let view = json!({ "file": file, "job": job.name.as_str(), "step": step, "group": group, "note": note });
+                    writeln!(out, "{view}")?;
+                } else {
+                    writeln!(out, "note: step {step} of job {} on group {group}: {note}", job.name)?;
+                }
+            }
         }
         touching.extend(jobs.into_iter().filter(|_| args.conflicts).filter_map(|(_, job)| {
             Some((job.name.to_string(), job.body.footprint.as_written()?, job.policy.overlap))
@@ -65,6 +80,37 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         writeln!(out, "{good} good, {bad} with errors")?;
     }
     Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The groups with addresses of XXL-JOB executors in the server's file.
+fn typed_in(path: &Path) -> anyhow::Result<Vec<GroupName>> {
+    let text = files::read(path)?;
+    let file = cadran_spec::read_executors(&text).map_err(|found| {
+        let (name, text) = (path.display().to_string(), String::from_utf8_lossy(&text));
+        let all: Vec<String> = found.iter().map(|found| found.render(&name, &text, false)).collect();
+        anyhow::anyhow!("the file of executors cannot be used\n{}", all.join("\n"))
+    })?;
+    let groups = file.groups.into_iter().filter(|group| !group.executors.is_empty());
+    Ok(groups.map(|group| group.name).collect())
+}
+
+/// Steps of a job that are commands for a group of XXL-JOB executors: the step, the group, and what becomes of it.
+fn travelling<'a>(job: &'a Job, typed: &[GroupName]) -> Vec<(&'a str, &'a str, String)> {
+    let note = |step: &'a Step| {
+        let target = step.target.as_deref().filter(|target| typed.contains(&target.group))?;
+        let is_command = !matches!(step.work, Work::Handler(_) | Work::Glue(..));
+        if !is_command || !target.labels.is_empty() {
+            return None;
+        }
+        let note = match cadran_exec::sendable(&job.body, step) {
+            Ok(()) => "without a worker of the group it goes to XXL-JOB executors as a shell script, whose $1 is the text of \
+                       its parameters, $2 its share and $3 the number of shares; it sees no other variables"
+                .to_owned(),
+            Err(why) => format!("it needs a worker of the group: {why}"),
+        };
+        Some((step.name.as_str(), target.group.as_str(), note))
+    };
+    job.body.steps.iter().filter_map(note).collect()
 }
 
 /// One line for each two jobs whose runs can exclude one another.

@@ -44,7 +44,7 @@ pub struct Args {
     /// Address and port of the API.
     #[arg(long, env = "CADRAN_LISTEN", default_value = defaults::LISTEN)]
     listen: SocketAddr,
-    /// sqlite:PATH, postgres://…, or memory: for a try [default: sqlite:DATA/cadran.db].
+    /// sqlite:PATH, postgres://…, or memory: for a try; one server at a time works on it [default: sqlite:DATA/cadran.db].
     #[arg(long, env = "CADRAN_STORE", hide_env_values = true)]
     store: Option<String>,
     /// Zone of job files that name none.
@@ -125,6 +125,9 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         args.store.clone().unwrap_or_else(|| format!("sqlite:{}", args.data.join("cadran.db").display()));
     let (tokens, typed) = read_executors(&args)?;
     let store = Store::open(&url).await?;
+    let name = data.name()?;
+    // Before anything is taken up: a second server would start again what the first has on.
+    let mut claim = store.claim(&name).await?;
     let listener =
         TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
@@ -157,7 +160,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let last_log = last_log.max(hub_last_log);
 
     let limits = Limits { slots: args.slots, ..Limits::default() };
-    let server = store.enlist(&data.name()?, clock::wall()).await?;
+    let server = store.enlist(&name, clock::wall()).await?;
     let mut options = Options { limits, server, lookahead_ms: defaults::LOOKAHEAD_MS, ..Options::default() };
     if let Some(silent) = args.executor_silent_ms {
         options.silent_ms_max = silent.min(i64::MAX as u64) as i64;
@@ -206,9 +209,16 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         door.as_ref().map(|door| format!(", executors on http://{}", door.address)).unwrap_or_default()
     );
 
-    stops.next().await;
-    tracing::info!("stopping; running steps have {} s", args.stop_patience);
-    let patience = Duration::from_secs(args.stop_patience);
+    let taken = tokio::select! {
+        () = stops.next() => None,
+        by = claim.lost() => Some(by),
+    };
+    if let Some(by) = &taken {
+        tracing::error!("{by}: this one must not go on, and stops");
+    }
+    // What is on here, another one starts anew: no patience with it then.
+    let patience = Duration::from_secs(if taken.is_some() { 0 } else { args.stop_patience });
+    tracing::info!("stopping; running steps have {} s", patience.as_secs());
     drop(watch);
     pruning.abort();
     let _ = stop_http.send(());
@@ -227,6 +237,9 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         let _ = door.task.await;
     }
     data.withdraw();
+    if let Some(by) = taken {
+        bail!("{by}; one server works on a record at a time");
+    }
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

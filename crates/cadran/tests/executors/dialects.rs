@@ -74,6 +74,57 @@ fn every_dialect_is_spoken_as_its_executors_expect() {
 }
 
 #[test]
+fn a_command_for_a_group_without_workers_travels_as_a_shell_script() {
+    let home = Home::new();
+    let server = serve(&home, "127.0.0.1:0");
+    let stub = Stub::new(&door(&server));
+    stub.register("g");
+    home.job("plain", "executor: g\nparams: a b\nrun: echo \"$1\"\n");
+    home.job("env", "executor: g\nenv: {A: b}\nrun: echo $A\n");
+    home.job("program", "executor: g\nrun: [echo, a]\n");
+    assert_eq!(run(&server, "plain")["status"], "succeeded");
+    let order = stub.calls("run").remove(0);
+    assert_eq!(
+        (&order["glueType"], &order["glueSource"], &order["executorParams"]),
+        (&json!("GLUE_SHELL"), &json!("echo \"$1\""), &json!("a b")),
+        "{order}"
+    );
+    for (name, says) in
+        [("env", "without `env`, `dir` and `shell`"), ("program", "write the command as a text")]
+    {
+        let done = run(&server, name);
+        assert!(done["steps"][0]["message"].as_str().is_some_and(|text| text.contains(says)), "{done}");
+    }
+    // Where the file of executors says who is there, so does a check.
+    let file = home.path("executors.yaml");
+    fs::write(&file, format!("token: x\ngroups:\n  g: {{addresses: \"{}\"}}\n", stub.address))
+        .expect("written");
+    home.job("elsewhere", "executor: other\nrun: echo a\n");
+    home.job("handler", &job("quick", ""));
+    let check = |more: &[&str]| {
+        let checked = super::support::cadran()
+            .arg("check")
+            .args(more)
+            .arg("--executors")
+            .arg(&file)
+            .arg(home.path("jobs"))
+            .output()
+            .expect("it starts");
+        assert!(checked.status.success(), "{checked:?}");
+        String::from_utf8_lossy(&checked.stdout).into_owned()
+    };
+    let said = check(&[]);
+    assert_eq!(said.matches("note: ").count(), 3, "{said}");
+    for words in ["of job plain on group g: without a worker", "of job env on group g: it needs a worker"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let lines: Vec<Value> =
+        check(&["--json"]).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let notes: Vec<&Value> = lines.iter().filter(|line| line["note"].is_string()).collect();
+    assert_eq!((notes.len(), &notes[0]["group"]), (3, &json!("g")), "{notes:?}");
+}
+
+#[test]
 fn jobs_are_started_stopped_and_triggered_by_number_and_never_written_from_outside() {
     let home = Home::new();
     let server = serve(&home, "127.0.0.1:0");

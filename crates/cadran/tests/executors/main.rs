@@ -14,6 +14,7 @@ mod import;
 mod lost;
 mod shares;
 mod stub;
+mod two_servers;
 mod workers;
 
 use std::net::TcpListener;

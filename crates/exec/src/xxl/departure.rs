@@ -104,7 +104,7 @@ impl Shared {
                 return self.refuse(key, text);
             }
         };
-        if let Err(why) = sendable(step) {
+        if let Err(why) = sendable(&context.body, step) {
             drop(state);
             return self.refuse(key, why.to_owned());
         }

@@ -21,5 +21,6 @@ mod watch;
 pub mod wire;
 
 pub use options::{KnownToken, RemoteOptions, Tokens};
+pub use order::sendable;
 pub use pull::RemoteLog;
 pub use remote::{Remote, RemoteCounts};

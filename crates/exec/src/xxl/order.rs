@@ -1,6 +1,6 @@
 //! An order in the executor's words.
 
-use cadran_core::{Block, Dialect, Millis, SeatRecord, Start, Step, StepNo, Target, Work};
+use cadran_core::{Block, Body, Dialect, Millis, SeatRecord, Start, Step, StepNo, Target, Work};
 
 use super::params;
 use super::remote::json;
@@ -29,15 +29,15 @@ pub(super) fn target_of(start: &Start) -> Option<&Target> {
     start.context.body.step(start.step)?.target.as_deref()
 }
 
-/// What an executor of this protocol can run.
-pub(super) fn sendable(step: &Step) -> Result<(), &'static str> {
+/// Whether executors of XXL-JOB can run a step, and why not. A command travels as a shell script, which knows nothing but
+/// its three arguments: the text of its parameters, the number of its share, and how many there are.
+pub fn sendable(body: &Body, step: &Step) -> Result<(), &'static str> {
+    let env = body.env.is_empty() && step.env.is_empty();
+    let place = [&body.dir, &step.dir].iter().all(|dir| dir.is_none());
+    let shell = body.shell.is_none() && step.shell.is_none();
     match step.work {
         Work::Handler(_) | Work::Glue(..) => Ok(()),
-        Work::Shell(_) | Work::Script(_)
-            if step.env.is_empty() && step.dir.is_none() && step.shell.is_none() =>
-        {
-            Ok(())
-        }
+        Work::Shell(_) | Work::Script(_) if env && place && shell => Ok(()),
         Work::Shell(_) | Work::Script(_) => {
             Err("an XXL-JOB executor runs a command without `env`, `dir` and `shell`; set them inside of it")
         }

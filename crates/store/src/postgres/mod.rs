@@ -1,5 +1,6 @@
 //! The record in a PostgreSQL database.
 
+mod claim;
 mod horizon;
 mod prune;
 mod servers;
@@ -37,6 +38,7 @@ const WRITER_SETTINGS: &str = "set plan_cache_mode = force_generic_plan; set ena
 pub(crate) struct Postgres {
     writers: PgPool,
     readers: PgPool,
+    options: PgConnectOptions,
     horizon: Horizon,
     /// The job at which the next prune goes on.
     prune_from: AtomicU32,
@@ -72,9 +74,14 @@ impl Postgres {
         let readers = PgPoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
-            .connect_lazy_with(options);
-        let postgres =
-            Postgres { writers, readers, horizon: Horizon::default(), prune_from: AtomicU32::new(0) };
+            .connect_lazy_with(options.clone());
+        let postgres = Postgres {
+            writers,
+            readers,
+            options,
+            horizon: Horizon::default(),
+            prune_from: AtomicU32::new(0),
+        };
         // What an earlier process left between the horizon and the end may be more than one period.
         postgres.raise_horizon_to_end().await.map_err(|error| StoreError::from_sqlx("open", key, error))?;
         Ok(postgres)

@@ -4,6 +4,7 @@
 //! seeing the file as it was when its question began.
 
 mod chunk;
+mod claim;
 mod prune;
 mod servers;
 mod write;
@@ -45,6 +46,7 @@ const ROWS_WAITING_MAX: usize = 1024;
 pub(crate) struct Sqlite {
     writer: SqlitePool,
     readers: SqlitePool,
+    path: String,
     /// The job at which the next prune goes on.
     prune_from: AtomicU32,
 }
@@ -98,7 +100,7 @@ impl Sqlite {
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .test_before_acquire(false)
             .connect_lazy_with(options.thread_name(|at| format!("store-reader-{at}")).read_only(true));
-        Ok(Sqlite { writer, readers, prune_from: AtomicU32::new(0) })
+        Ok(Sqlite { writer, readers, path: path.to_owned(), prune_from: AtomicU32::new(0) })
     }
 
     pub(crate) async fn ping(&self) -> Result<(), StoreError> {

@@ -75,7 +75,9 @@ suite! {
         slices_are_bounded_and_go_on,
         old_definitions_go_with_their_runs;
     servers:
-        every_server_has_a_number_of_its_own_for_good;
+        every_server_has_a_number_of_its_own_for_good,
+        a_record_is_one_servers_at_a_time,
+        a_claim_that_was_lost_is_told;
 }
 
 /// One case on one backend, in a store of its own.
