@@ -137,6 +137,25 @@ fn clients_from_their_registries_work_unchanged() {
             .filter(|text| text.contains("share 0 of 2") && text.contains("share 1 of 2"))
     });
     assert!(text.contains("share 1 <=="), "{text}");
+    // One share is stopped alone: its client is told to kill, the other goes on.
+    home.job("holds", "executor: python\nhandler: hold\nroute: broadcast\n");
+    let id = trigger(&server, "holds");
+    let is = |share: u32, status: &str| {
+        let name = format!("{id}.{share}");
+        wait_for(&format!("{name} to be {status}"), || {
+            (server.get(&format!("/api/v1/runs/{name}")).1["status"] == status).then_some(())
+        });
+    };
+    is(0, "running");
+    is(1, "running");
+    assert!(home.client(&["stop", &format!("{id}.1")]).status.success());
+    is(1, "stopped");
+    is(0, "running");
+    assert!(home.client(&["stop", &format!("{id}.0")]).status.success());
+    let done = ended(&server, &id);
+    assert_eq!(done["status"], "failed", "{done}");
+    let words = done["explanation"].as_str().unwrap_or_default();
+    assert!(words.contains("2 of 2 shares failed") && words.contains("stopped on request"), "{words}");
     drop(clients);
     assert!(server.stop().success());
 }

@@ -15,6 +15,7 @@ mod lost;
 mod shares;
 mod stub;
 mod two_servers;
+mod ways;
 mod workers;
 
 use std::net::TcpListener;
