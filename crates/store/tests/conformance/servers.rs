@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use cadran_store::{Store, StoreError};
 use sqlx::{Connection, PgConnection};
 
@@ -51,7 +53,7 @@ pub(crate) async fn a_claim_that_was_lost_is_told(fixture: &Fixture) {
     // Somebody else is quicker than the session that is made anew.
     end_session().await;
     let second = fixture.store.claim("two").await.unwrap();
-    let by = first.lost().await;
+    let by = tokio::time::timeout(Duration::from_secs(60), first.lost()).await.expect("it is told");
     assert!(by.contains("another server") && by.contains("took the record"), "{by}");
     drop(second);
 }
