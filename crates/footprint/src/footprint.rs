@@ -1,3 +1,4 @@
+use crate::wanted::Want;
 use crate::{Mode, mix};
 
 /// One resource: an instance of a graph and an id that is local to it.
@@ -103,10 +104,19 @@ impl ClassUse {
         ClassUse(set.class() as u8 | (!matches!(set.mode(), Mode::Read) as u8) << 2)
     }
 
-    /// The first of several, packed.
+    /// Of the number of a class, and one when keys are written.
+    pub(crate) const fn new(class: u8, writes: u8) -> ClassUse {
+        ClassUse(class | writes << 2)
+    }
+
+    /// Of its three bits; others are not looked at.
+    pub(crate) const fn from_bits(bits: u8) -> ClassUse {
+        ClassUse(bits & 7)
+    }
+
     #[inline]
-    pub(crate) const fn first_of(uses: u64) -> ClassUse {
-        ClassUse(uses as u8 & 7)
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
     }
 
     /// The number of the class.
@@ -151,13 +161,8 @@ pub struct Footprint {
     keys: Vec<ResourceKey>,
     /// Where each set ends.
     ends: [u32; 8],
-    /// The classes of the first keys and whether they are written, four bits each: they are asked for with every key.
-    first_uses: u64,
     factor_mask: u64,
 }
-
-/// Keys that [`Footprint::first_uses`] tells of.
-const FIRST_USES: usize = 16;
 
 impl Footprint {
     /// With nothing in it: independent of everything.
@@ -171,14 +176,8 @@ impl Footprint {
         if let Err(at) = self.keys[range.clone()].binary_search(&key) {
             let at = range.start + at;
             self.keys.insert(at, key);
-            if at < FIRST_USES {
-                let bits = 4 * at as u32;
-                let before = self.first_uses & ((1 << bits) - 1);
-                let after = (self.first_uses >> bits).checked_shl(bits + 4).unwrap_or(0);
-                self.first_uses = before | u64::from(USES[set as usize].0) << bits | after;
-            }
             self.ends[set as usize..].iter_mut().for_each(|end| *end += 1);
-            self.factor_mask |= 1 << (hash(set.class() as u8, key) >> 58);
+            self.factor_mask |= 1 << (hash(set.class(), key) >> 58);
         }
         self
     }
@@ -196,7 +195,7 @@ impl Footprint {
 
     /// Sets that hold any keys, with their keys.
     #[inline]
-    pub fn sets(&self) -> impl Iterator<Item = (Set, &[ResourceKey])> {
+    pub fn sets(&self) -> impl Iterator<Item = (Set, &[ResourceKey])> + Clone {
         let mut start = 0;
         Set::ALL.into_iter().zip(self.ends).filter_map(move |(set, end)| {
             let keys = &self.keys[start..end as usize];
@@ -206,24 +205,17 @@ impl Footprint {
     }
 
     /// All keys, in the order of [`Set::ALL`].
-    #[inline]
     pub(crate) fn keys(&self) -> &[ResourceKey] {
         &self.keys
     }
 
-    /// How some keys from this one on are used, four bits each, the first in the last bits.
+    /// All keys, mixed, and how they are used.
     #[inline]
-    pub(crate) fn uses_from(&self, at: usize) -> u64 {
-        if at == 0 { self.first_uses } else { self.later_uses(at) }
-    }
-
-    #[inline(never)]
-    fn later_uses(&self, at: usize) -> u64 {
-        if at + 4 <= FIRST_USES {
-            return self.first_uses >> (4 * at);
-        }
-        let places = (at..self.keys.len().min(at + 4)).zip([0, 4, 8, 12]);
-        places.map(|(at, bits)| u64::from(USES[self.set_at(at) as usize].0) << bits).sum()
+    pub(crate) fn mixed(&self) -> impl Iterator<Item = Want> + Clone {
+        self.sets().flat_map(|(set, keys)| {
+            let used = USES[set as usize];
+            keys.iter().map(move |&key| Want { key: MixedKey::new(used.class(), key), used })
+        })
     }
 
     /// The set of a key, by its place.
@@ -283,10 +275,27 @@ fn common(mut left: &[ResourceKey], mut right: &[ResourceKey]) -> Option<Resourc
     None
 }
 
-/// The hash of a key of a class, which is given by its number.
+/// The hash of a key of a class.
 #[inline]
-pub(crate) const fn hash(class: u8, key: ResourceKey) -> u64 {
-    mix::pair(key.instance ^ (class as u64) << 62, key.local)
+pub(crate) const fn hash(class: Class, key: ResourceKey) -> u64 {
+    MixedKey::new(class as u8, key).hash()
+}
+
+/// A key as it is hashed: its class is mixed in, and one multiplication is left to do. Of one class, different keys stay
+/// different.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MixedKey([u64; 2]);
+
+impl MixedKey {
+    #[inline]
+    pub(crate) const fn new(class: u8, key: ResourceKey) -> MixedKey {
+        MixedKey(mix::factors(key.instance ^ (class as u64) << 62, key.local))
+    }
+
+    #[inline]
+    pub(crate) const fn hash(self) -> u64 {
+        mix::fold(self.0[0], self.0[1])
+    }
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl Interned {
 
     /// The number of a key, which is made when it is new.
     pub fn key(&mut self, class: Class, key: ResourceKey) -> Result<u32, InternedFull> {
-        let hash = hash(class as u8, key);
+        let hash = hash(class, key);
         let keys = &self.keys;
         if let Some(known) = self.chains.find(hash, |at| keys[at as usize] == (class, key), || (class, key)) {
             return Ok(known);
@@ -101,7 +101,7 @@ impl Interned {
         let keys = &self.keys;
         let hash_of = |at: u32| {
             let (class, key) = keys[at as usize];
-            self::hash(class as u8, key)
+            self::hash(class, key)
         };
         let number = (keys.len() - 1) as u32;
         self.chains.insert(hash, number, || (class, key), hash_of);

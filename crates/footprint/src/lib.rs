@@ -45,10 +45,12 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
 mod chains;
 mod footprint;
 pub mod held;
 mod interned;
+mod known;
 mod marks;
 mod mix;
 mod mode;
@@ -57,13 +59,14 @@ mod pending;
 mod rewrite;
 mod scheduler;
 mod stamps;
+mod wanted;
 
 pub use footprint::{AttachmentKey, Class, Conflict, EdgeKey, Footprint, NodeKey, PortKey, ResourceKey, Set};
 pub use interned::{Interned, InternedFull};
 pub use mode::Mode;
 pub use pending::{Drained, InOrder, PENDING_MAX, Pending, PendingFull};
-pub use rewrite::{PendingRewrite, Phase, RuleId, ScopeHash, TxId};
-pub use scheduler::{Scheduler, SchedulerKind};
+pub use rewrite::{PendingRewrite, Phase, Rewrite, RuleId, ScopeHash, TxId};
+pub use scheduler::{Rewrites, Scheduler, SchedulerKind};
 pub use stamps::{INTERNED_MAX, KeyUse, Stamps};
 
 /// The examples of the README are compiled and run.

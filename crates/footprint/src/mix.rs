@@ -7,6 +7,7 @@ const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
 const SECOND: u64 = 0xd1b5_4a32_d192_ed03;
 
 /// The two halves of the product, folded: no bit of either factor is lost.
+#[inline]
 pub(crate) const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
     product as u64 ^ (product >> 64) as u64
@@ -21,7 +22,14 @@ pub(crate) const fn number(value: u64) -> u64 {
 /// Two numbers, by one multiplication: it is paid for every key of every footprint.
 #[inline]
 pub(crate) const fn pair(first: u64, second: u64) -> u64 {
-    fold(first ^ FIRST, second ^ SECOND)
+    let [first, second] = factors(first, second);
+    fold(first, second)
+}
+
+/// The factors of [`pair`].
+#[inline]
+pub(crate) const fn factors(first: u64, second: u64) -> [u64; 2] {
+    [first ^ FIRST, second ^ SECOND]
 }
 
 /// A text, beginning from a number.

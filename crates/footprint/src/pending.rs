@@ -75,6 +75,12 @@ impl<T: InOrder> Pending<T> {
     /// Adds an item, or replaces the one with the same scope hash and rule.
     #[inline]
     pub fn enqueue(&mut self, item: T) -> Result<(), PendingFull> {
+        self.put(item).map(drop)
+    }
+
+    /// As [`enqueue`](Pending::enqueue), and says the number of the item among all that came.
+    #[inline]
+    pub(crate) fn put(&mut self, item: T) -> Result<u32, PendingFull> {
         let head = head(item.scope_hash());
         let recent = &mut self.recent[(head >> 53) as usize % RECENT];
         if (*recent >> 32) as u32 == head as u32
@@ -83,15 +89,16 @@ impl<T: InOrder> Pending<T> {
             && known.scope_hash() == item.scope_hash()
         {
             *known = item;
-            return Ok(());
+            return Ok(*recent as u32);
         }
         if self.items.len() >= PENDING_MAX {
             return Err(PendingFull);
         }
-        *recent = head << 32 | self.items.len() as u64;
+        let number = self.items.len() as u32;
+        *recent = head << 32 | u64::from(number);
         self.items.push(item);
         self.heads.push(head);
-        Ok(())
+        Ok(number)
     }
 
     /// How many came, some of them perhaps to be replaced.

@@ -38,6 +38,21 @@ pub struct PendingRewrite {
     pub phase: Phase,
 }
 
+/// A rewrite that was drained, and how far it has come since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewrite<'a> {
+    /// The hash of its scope.
+    pub scope_hash: &'a ScopeHash,
+    /// Its rule.
+    pub compact_rule: RuleId,
+    /// Where it applies.
+    pub scope: NodeKey,
+    /// What it reads, writes and claims.
+    pub footprint: &'a Footprint,
+    /// How far it has come.
+    pub phase: Phase,
+}
+
 impl crate::pending::InOrder for PendingRewrite {
     #[inline]
     fn scope_hash(&self) -> &ScopeHash {

@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use crate::marks::Marks;
 use crate::pending::{Drained, Pending, PendingFull};
-use crate::{Conflict, Footprint, PendingRewrite, Phase, TxId};
+use crate::wanted::Wanted;
+use crate::{Conflict, Footprint, PendingRewrite, Phase, Rewrite, TxId};
 
 /// How independence is found out. Both kinds give the same answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,13 +47,13 @@ pub struct Scheduler {
 /// Ended transactions kept for their memory: as many as are usually open at once.
 const SPARE_MAX: usize = 4;
 
-/// Rewrites whose keys are fetched from memory at the same time: enough to keep it busy, few enough to stay in the first
-/// cache.
-const TOGETHER: usize = 16;
-
 #[derive(Default)]
 struct Tx {
     pending: Pending<PendingRewrite>,
+    /// What those that are pending want.
+    wanted: Wanted,
+    /// Memory for what will be drained.
+    spare: Option<(Arc<Wanted>, Vec<Phase>)>,
     marks: Marks,
     /// What was admitted, of the pairwise kind.
     admitted: Vec<Footprint>,
@@ -69,12 +72,25 @@ impl Scheduler {
 
     /// Adds a rewrite to a transaction. Of several with the same scope hash and rule the last wins.
     pub fn enqueue(&mut self, tx: TxId, rewrite: PendingRewrite) -> Result<(), PendingFull> {
-        self.tx(tx).pending.enqueue(rewrite)
+        let tx = self.tx(tx);
+        let span = tx.wanted.add(&rewrite.footprint)?;
+        let number = tx.pending.put(rewrite)?;
+        tx.wanted.give(number, span);
+        Ok(())
     }
 
     /// Takes what is pending in a transaction, in the order of (scope hash, rule), each pair once.
-    pub fn drain_for_tx(&mut self, tx: TxId) -> Drained<PendingRewrite> {
-        self.tx(tx).pending.drain()
+    pub fn drain_for_tx(&mut self, tx: TxId) -> Rewrites {
+        let tx = self.tx(tx);
+        let drained = tx.pending.drain();
+        tx.wanted.arrange(drained.order());
+        let (mut wanted, mut phases) = tx.spare.take().unwrap_or_default();
+        match Arc::get_mut(&mut wanted) {
+            Some(wanted) => std::mem::swap(wanted, &mut tx.wanted),
+            None => wanted = Arc::new(std::mem::take(&mut tx.wanted)),
+        }
+        phases.resize(drained.len(), Phase::Matched);
+        Rewrites { drained, wanted, phases }
     }
 
     /// Admits a rewrite if it is independent of all that were admitted in its transaction, and notes it in its phase.
@@ -86,26 +102,33 @@ impl Scheduler {
         answer
     }
 
-    /// As [`reserve`](Scheduler::reserve) for each that was drained, in order, and faster than one by one: what must be
-    /// fetched from memory is fetched for several at once. Says how many were admitted; the others are
-    /// [aborted](Phase::Aborted).
-    pub fn reserve_all(&mut self, tx: TxId, drained: &mut Drained<PendingRewrite>) -> usize {
+    /// As [`reserve`](Scheduler::reserve), for the rewrite at a place of those that were drained. There is nothing to
+    /// admit where there is none.
+    pub fn reserve_at(&mut self, tx: TxId, rewrites: &mut Rewrites, place: usize) -> Result<(), Conflict> {
+        let Some(rewrite) = rewrites.drained.get(place) else { return Ok(()) };
         let kind = self.kind;
-        let tx = self.tx(tx);
-        let mut admitted = 0;
-        for place in 0..drained.len() {
-            if place % TOGETHER == 0 {
-                let soon = (place..place + TOGETHER).map_while(|place| drained.get(place));
-                tx.marks.expect(soon.map(|rewrite| &rewrite.footprint));
-            }
-            let Some(rewrite) = drained.get_mut(place) else { break };
-            let free = match kind {
-                SchedulerKind::Radix => tx.marks.admits(&rewrite.footprint),
-                SchedulerKind::Pairwise => tx.reserve(kind, &rewrite.footprint).is_ok(),
-            };
-            rewrite.phase = if free { Phase::Reserved } else { Phase::Aborted };
-            admitted += usize::from(free);
+        let answer = self.tx(tx).reserve(kind, &rewrite.footprint);
+        rewrites.phases[place] = if answer.is_ok() { Phase::Reserved } else { Phase::Aborted };
+        answer
+    }
+
+    /// As [`reserve_at`](Scheduler::reserve_at) for each that was drained, in order, and much faster than one by one. Says
+    /// how many were admitted; the others are [aborted](Phase::Aborted).
+    pub fn reserve_all(&mut self, tx: TxId, rewrites: &mut Rewrites) -> usize {
+        if self.kind == SchedulerKind::Pairwise {
+            let places = 0..rewrites.len();
+            return places.filter(|&place| self.reserve_at(tx, rewrites, place).is_ok()).count();
         }
+        let Rewrites { wanted, phases, .. } = rewrites;
+        let (mut rest, mut admitted) = (&mut phases[..], 0);
+        self.tx(tx).marks.reserve_all(wanted, |len, bits| {
+            admitted += bits.count_ones() as usize;
+            let (these, after) = std::mem::take(&mut rest).split_at_mut(len);
+            for (at, phase) in these.iter_mut().enumerate() {
+                *phase = if bits >> at & 1 == 1 { Phase::Reserved } else { Phase::Aborted };
+            }
+            rest = after;
+        });
         admitted
     }
 
@@ -116,6 +139,7 @@ impl Scheduler {
         if self.spare.len() < SPARE_MAX {
             ended.marks.begin();
             ended.admitted.clear();
+            ended.wanted.clear();
             let left = ended.pending.drain();
             ended.pending.recycle(left);
             self.spare.push(ended);
@@ -123,10 +147,17 @@ impl Scheduler {
     }
 
     /// Gives the memory of what was drained back, to be used again.
-    pub fn recycle(&mut self, drained: Drained<PendingRewrite>) {
+    pub fn recycle(&mut self, rewrites: Rewrites) {
         let open = self.open.first_mut().map(|(_, tx)| tx);
         if let Some(tx) = open.or(self.spare.last_mut()) {
+            let Rewrites { drained, mut wanted, mut phases } = rewrites;
             tx.pending.recycle(drained);
+            phases.clear();
+            // While its reservations are not forgotten, the keys are needed.
+            if let Some(free) = Arc::get_mut(&mut wanted) {
+                free.clear();
+                tx.spare = Some((wanted, phases));
+            }
         }
     }
 
@@ -143,10 +174,53 @@ impl Scheduler {
     }
 }
 
+/// Rewrites that were drained: by (scope hash, rule), each pair once.
+pub struct Rewrites {
+    drained: Drained<PendingRewrite>,
+    wanted: Arc<Wanted>,
+    /// How far each has come, by its place. They stand apart, so that reserving does not touch the rewrites themselves.
+    phases: Vec<Phase>,
+}
+
+impl Rewrites {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.drained.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.drained.is_empty()
+    }
+
+    /// The rewrite at a place in the order.
+    pub fn get(&self, place: usize) -> Option<Rewrite<'_>> {
+        Some(rewrite(self.drained.get(place)?, *self.phases.get(place)?))
+    }
+
+    /// The rewrites in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Rewrite<'_>> {
+        self.drained.iter().zip(&self.phases).map(|(pending, phase)| rewrite(pending, *phase))
+    }
+
+    /// How far each has come, in order.
+    pub fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+}
+
+fn rewrite(pending: &PendingRewrite, phase: Phase) -> Rewrite<'_> {
+    let PendingRewrite { scope_hash, compact_rule, scope, footprint, .. } = pending;
+    Rewrite { scope_hash, compact_rule: *compact_rule, scope: *scope, footprint, phase }
+}
+
 impl Tx {
     fn reserve(&mut self, kind: SchedulerKind, footprint: &Footprint) -> Result<(), Conflict> {
         match kind {
-            SchedulerKind::Radix => self.marks.reserve(footprint),
+            SchedulerKind::Radix => match self.marks.reserve(footprint.len(), footprint.mixed(), None) {
+                None => Ok(()),
+                Some(at) => Err(Conflict { set: footprint.set_at(at), key: footprint.keys()[at] }),
+            },
             SchedulerKind::Pairwise => {
                 match self.admitted.iter().find_map(|before| footprint.conflict(before)) {
                     Some(conflict) => Err(conflict),

@@ -7,7 +7,7 @@ use cadran_footprint::{
 };
 
 use crate::measure::{Effort, thousand};
-use crate::plain::PlainSets;
+use crate::plain::{PlainFootprint, PlainSets, Tree};
 use crate::table::Table;
 
 /// Against the mixer of this crate: one of its factors becomes nothing, and the product with it.
@@ -69,6 +69,7 @@ pub(crate) fn chosen(effort: Effort, quick: bool, table: &mut Table) {
         if count <= 10_000 {
             let mut sets = PlainSets::default();
             let theirs = footprints(count, against_plain);
+            let theirs: Vec<PlainFootprint<Tree>> = theirs.iter().map(Into::into).collect();
             let few = Effort { budget: Duration::ZERO, times_min: 2 };
             let plain = few.best(
                 || (),

@@ -8,7 +8,7 @@ use criterion::{BatchSize, Criterion};
 use crate::candidates::Candidates;
 use crate::drain;
 use crate::measure::{Chance, Effort};
-use crate::plain::PlainSets;
+use crate::plain::{self, PlainRewrite, PlainSets, Tree};
 use crate::table::Table;
 
 pub(crate) fn measure(_effort: Effort, quick: bool, _table: &mut Table) {
@@ -31,11 +31,9 @@ pub(crate) fn measure(_effort: Effort, quick: bool, _table: &mut Table) {
         });
     });
     let mut sets = PlainSets::default();
+    let mut rewrites: Vec<PlainRewrite<Tree>> = plain::rewrites(&candidates.footprints);
     criterion.bench_function(&format!("reserve {count} of 4 keys, 10 % conflicts, plain sets"), |bench| {
-        bench.iter(|| {
-            sets.begin();
-            candidates.footprints.iter().filter(|footprint| sets.reserve(footprint)).count()
-        });
+        bench.iter(|| sets.reserve_all(&mut rewrites));
     });
 
     let mut chance = Chance(1);

@@ -2,33 +2,47 @@
 
 use std::time::Duration;
 
-use cadran_footprint::{Footprint, KeyUse, PendingRewrite, Phase, Scheduler, SchedulerKind, Stamps, TxId};
+use cadran_footprint::{Footprint, KeyUse, PendingRewrite, Scheduler, SchedulerKind, Stamps, TxId};
 
 use crate::candidates::Candidates;
 use crate::measure::{Effort, thousand};
-use crate::plain::PlainSets;
+use crate::plain::{self, List, PlainRewrite, PlainSets, Tree, scope_hash};
 use crate::table::Table;
-
-/// The plain scheme over all rewrites, with the phase noted as a scheduler notes it. Says how many were admitted.
-fn plain(sets: &mut PlainSets, rewrites: &mut [PendingRewrite]) -> usize {
-    sets.begin();
-    let mut admitted = 0;
-    for rewrite in rewrites.iter_mut() {
-        let free = sets.reserve(&rewrite.footprint);
-        rewrite.phase = if free { Phase::Reserved } else { Phase::Aborted };
-        admitted += usize::from(free);
-    }
-    admitted
-}
 
 /// Rewrites whose hashes sort as they stand.
 fn rewrites(footprints: &[Footprint]) -> Vec<PendingRewrite> {
-    let rewrite = |(footprint, at): (&Footprint, u64)| {
-        let mut scope_hash = [0; 32];
-        scope_hash[..8].copy_from_slice(&at.to_be_bytes());
-        PendingRewrite { scope_hash, footprint: footprint.clone(), ..PendingRewrite::default() }
+    let rewrite = |(footprint, at): (&Footprint, u64)| PendingRewrite {
+        scope_hash: scope_hash(at),
+        footprint: footprint.clone(),
+        ..PendingRewrite::default()
     };
     footprints.iter().zip(0..).map(rewrite).collect()
+}
+
+/// Measures one way to reserve beside plain sets, and beside plain sets over lists, without a goal. Says the time of one.
+fn row(
+    effort: Effort,
+    table: &mut Table,
+    label: &str,
+    footprints: &[Footprint],
+    goal: f64,
+    mut ours: impl FnMut() -> usize,
+) -> Duration {
+    let count = footprints.len();
+    let (mut admitted, mut expected) = (0, 0);
+    let mut sets = PlainSets::default();
+    let mut trees: Vec<PlainRewrite<Tree>> = plain::rewrites(footprints);
+    let reserve = |()| admitted = ours();
+    let plainly = |()| expected = sets.reserve_all(&mut trees);
+    let (time, plain) = effort.both((|| (), reserve), (|| (), plainly));
+    assert_eq!(admitted, expected);
+    drop(trees);
+    let mut lists: Vec<PlainRewrite<List>> = plain::rewrites(footprints);
+    let kinder = effort.best(|| (), |()| sets.reserve_all(&mut lists));
+    let time = thousand(time, count);
+    table.faster(label, time, ("plain sets", thousand(plain, count)), goal);
+    table.beside("", time, ("over lists", thousand(kinder, count)));
+    time
 }
 
 fn sizes(quick: bool) -> &'static [usize] {
@@ -45,19 +59,15 @@ pub(crate) fn interned(effort: Effort, quick: bool, table: &mut Table) {
                     continue;
                 }
                 let candidates = Candidates::new(count, keys, conflicts);
-                let (mut sets, mut rewrites) = (PlainSets::default(), rewrites(&candidates.footprints));
                 let mut stamps = Stamps::new(count * keys);
-                let (mut admitted, mut expected) = (Vec::with_capacity(count), 0);
-                let reserve = |()| {
+                let mut admitted = Vec::with_capacity(count);
+                let goal = if keys >= 4 && conflicts <= 50 { 15.0 } else { 8.0 };
+                row(effort, table, &label, &candidates.footprints, goal, || {
                     stamps.begin();
                     admitted.clear();
                     candidates.interned.reserve_all(&mut stamps, &mut admitted);
-                };
-                let plainly = |()| expected = plain(&mut sets, &mut rewrites);
-                let (ours, plain) = effort.both((|| (), reserve), (|| (), plainly));
-                assert_eq!(admitted.iter().filter(|admitted| **admitted).count(), expected);
-                let goal = if keys >= 4 && conflicts <= 50 { 15.0 } else { 8.0 };
-                table.faster(&label, thousand(ours, count), ("plain sets", thousand(plain, count)), goal);
+                    admitted.iter().map(|&admitted| usize::from(admitted)).sum()
+                });
             }
         }
     }
@@ -105,24 +115,20 @@ pub(crate) fn hashed(effort: Effort, quick: bool, table: &mut Table) {
                     continue;
                 }
                 let candidates = Candidates::new(count, keys, conflicts);
-                let (mut sets, mut rewrites) = (PlainSets::default(), rewrites(&candidates.footprints));
                 let mut scheduler = Scheduler::new(SchedulerKind::Radix);
-                rewrites.iter().for_each(|rewrite| scheduler.enqueue(tx, rewrite.clone()).unwrap());
+                for rewrite in rewrites(&candidates.footprints) {
+                    scheduler.enqueue(tx, rewrite).unwrap();
+                }
                 let mut drained = scheduler.drain_for_tx(tx);
-                let (mut admitted, mut expected) = (0, 0);
-                let reserve = |()| {
+                let ours = row(effort, table, &label, &candidates.footprints, 4.0, || {
                     scheduler.finalize_tx(tx);
-                    admitted = scheduler.reserve_all(tx, &mut drained);
-                };
-                let plainly = |()| expected = plain(&mut sets, &mut rewrites);
-                let (ours, plain) = effort.both((|| (), reserve), (|| (), plainly));
-                assert_eq!(admitted, expected);
-                table.faster(&label, thousand(ours, count), ("plain sets", thousand(plain, count)), 4.0);
+                    scheduler.reserve_all(tx, &mut drained)
+                });
                 if count == 10_000 && keys == 4 && conflicts == 10 {
                     let mut scheduler = Scheduler::new(SchedulerKind::Pairwise);
                     let few = Effort { budget: Duration::ZERO, times_min: 1 };
                     let pairwise = few.best(|| (), |()| scheduler.reserve_all(tx, &mut drained));
-                    table.beside(&label, thousand(ours, count), ("pairwise", thousand(pairwise, count)));
+                    table.beside("", ours, ("pairwise", thousand(pairwise, count)));
                 }
             }
         }

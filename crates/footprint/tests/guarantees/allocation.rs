@@ -79,7 +79,7 @@ fn reserve_and_drain_allocate_nothing() {
                 scheduler.reserve_all(tx, &mut drained);
             }
             for place in 0..drained.len() {
-                let _ = scheduler.reserve(tx, drained.get_mut(place).unwrap());
+                let _ = scheduler.reserve_at(tx, &mut drained, place);
             }
             scheduler.finalize_tx(tx);
             scheduler.recycle(drained);

@@ -241,7 +241,7 @@ fn all_at_once_is_one_after_another() {
                 assert_eq!(drained.iter().filter(|at| at.phase == Phase::Reserved).count(), admitted);
             } else {
                 for place in 0..drained.len() {
-                    let _ = scheduler.reserve(TX, drained.get_mut(place).unwrap());
+                    let _ = scheduler.reserve_at(TX, &mut drained, place);
                 }
             }
             drained.iter().map(|rewrite| rewrite.phase).collect::<Vec<Phase>>()

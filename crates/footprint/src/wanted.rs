@@ -1,0 +1,96 @@
+//! What many rewrites want, one after another.
+
+use crate::footprint::{ClassUse, Footprint, MixedKey};
+use crate::pending::PendingFull;
+
+/// A key that is wanted, and how it is to be used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want {
+    pub(crate) key: MixedKey,
+    pub(crate) used: ClassUse,
+}
+
+/// What many rewrites want, flat: whoever reserves for all of them follows no pointers.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    wants: Vec<Want>,
+    /// Which of them are whose, by the number of the rewrite.
+    spans: Vec<Span>,
+    /// The same in the order in which they were drained.
+    in_order: Vec<Span>,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+impl Span {
+    /// So many of its first, if it has as many.
+    #[inline]
+    pub(crate) fn first(self, len: u32) -> Span {
+        Span { len: self.len.min(len), ..self }
+    }
+}
+
+impl Wanted {
+    /// Adds what a footprint wants, to be [given](Wanted::give) to a rewrite.
+    #[inline]
+    pub(crate) fn add(&mut self, footprint: &Footprint) -> Result<Span, PendingFull> {
+        let start = self.wants.len();
+        if start + footprint.len() > u32::MAX as usize {
+            return Err(PendingFull);
+        }
+        self.wants.extend(footprint.mixed());
+        Ok(Span { start: start as u32, len: footprint.len() as u32 })
+    }
+
+    /// Says whose wants these are. What a rewrite was given before is not looked at again.
+    #[inline]
+    pub(crate) fn give(&mut self, number: u32, span: Span) {
+        if self.spans.len() <= number as usize {
+            self.spans.resize(number as usize + 1, Span::default());
+        }
+        self.spans[number as usize] = span;
+    }
+
+    /// Puts the wants of rewrites in their order.
+    pub(crate) fn arrange(&mut self, order: &[u32]) {
+        self.in_order.extend(order.iter().map(|&number| self.spans[number as usize]));
+    }
+
+    /// Whose wants are which, in the order of [`arrange`](Wanted::arrange).
+    pub(crate) fn in_order(&self) -> &[Span] {
+        &self.in_order
+    }
+
+    /// How many wants there are.
+    pub(crate) fn len(&self) -> usize {
+        self.wants.len()
+    }
+
+    /// The key of a want.
+    #[inline]
+    pub(crate) fn key(&self, number: u32) -> MixedKey {
+        self.wants[number as usize].key
+    }
+
+    /// All wants.
+    #[inline]
+    pub(crate) fn all(&self) -> &[Want] {
+        &self.wants
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, span: Span) -> &[Want] {
+        &self.wants[span.start as usize..span.start as usize + span.len as usize]
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.wants.clear();
+        self.spans.clear();
+        self.in_order.clear();
+    }
+}
