@@ -3,7 +3,7 @@
 use crate::Mode;
 use crate::chains::Chains;
 use crate::footprint::{Class, Footprint, ResourceKey, hash};
-use crate::stamps::{INTERNED_MAX, KeyUse, Stamps};
+use crate::stamps::{INTERNED_MAX, KeyUse, Stamped, Stamps, Table};
 
 /// No room for more keys or uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,20 +42,25 @@ pub struct Interned {
     wanted: Vec<u32>,
     /// Of each footprint the keys that most others use first: who is refused is mostly refused at the first of them.
     uses: Vec<KeyUse>,
-    heads: Vec<Head>,
-}
-
-/// What is read first of a footprint: eight bytes.
-#[derive(Clone, Copy)]
-struct Head {
-    /// Its first use; [`KeyUse::NONE`] when it has none.
-    first: KeyUse,
-    /// Where its uses end.
-    end: u32,
+    /// The first use of each footprint, which is read first; [`KeyUse::NONE`] when it has none.
+    firsts: Vec<KeyUse>,
+    /// Where the uses of each footprint end.
+    ends: Vec<u32>,
 }
 
 /// Footprints looked at together: a word of bits.
 const BLOCK: usize = 64;
+
+/// The bits of each byte.
+const BITS: [[bool; 8]; 256] = {
+    let mut bits = [[false; 8]; 256];
+    let mut at = 0;
+    while at < 256 * 8 {
+        bits[at / 8][at % 8] = at / 8 >> (at % 8) & 1 == 1;
+        at += 1;
+    }
+    bits
+};
 
 impl Interned {
     /// Adds a footprint and says its number.
@@ -112,9 +117,9 @@ impl Interned {
     #[inline]
     pub fn get(&self, number: u32) -> &[KeyUse] {
         let number = number as usize;
-        let start = if number == 0 { 0 } else { self.heads.get(number - 1).map_or(0, |head| head.end) };
-        match self.heads.get(number) {
-            Some(head) => &self.uses[start as usize..head.end as usize],
+        let start = if number == 0 { 0 } else { self.ends.get(number - 1).copied().unwrap_or(0) };
+        match self.ends.get(number) {
+            Some(&end) => &self.uses[start as usize..end as usize],
             None => &[],
         }
     }
@@ -122,49 +127,54 @@ impl Interned {
     /// The uses of all footprints, in the order of their numbers.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &[KeyUse]> {
-        let mut rest = &self.uses[..];
         let mut start = 0;
-        self.heads.iter().map(move |head| {
-            let (uses, after) = rest.split_at((head.end - start) as usize);
-            (rest, start) = (after, head.end);
-            uses
-        })
+        self.ends.iter().map(move |&end| &self.uses[std::mem::replace(&mut start, end as usize)..end as usize])
     }
 
     /// Asks for all footprints in the order of their numbers, and says of each whether it was admitted. It is faster than
     /// one by one.
     pub fn reserve_all(&self, stamps: &mut Stamps, admitted: &mut Vec<bool>) {
         stamps.make_room(self.keys_len());
-        admitted.reserve(self.heads.len());
+        match stamps.table() {
+            Table::Bytes(bytes) => self.reserve_all_of(bytes, admitted),
+            Table::Bits(bits) => self.reserve_all_of(bits, admitted),
+        }
+    }
+
+    fn reserve_all_of(&self, stamps: &mut impl Stamped, admitted: &mut Vec<bool>) {
+        admitted.reserve(self.len());
         let mut start = 0;
-        for block in self.heads.chunks(BLOCK) {
+        for (block, ends) in self.firsts.chunks(BLOCK).zip(self.ends.chunks(BLOCK)) {
             // Who is stopped before the block begins is stopped in any case. That is found out without a jump, which would
             // be guessed wrong whenever conflicts are neither rare nor the rule, and most of the others are admitted.
             let mut left = 0;
-            for (at, head) in block.iter().enumerate() {
-                left |= u64::from(!stamps.stops(head.first)) << at;
+            for (at, &first) in block.iter().enumerate() {
+                left |= u64::from(!stamps.stops(first)) << at;
             }
             let mut taken = 0u64;
             while left != 0 {
                 let at = left.trailing_zeros() as usize;
                 left &= left - 1;
-                let start = if at == 0 { start } else { block[at - 1].end };
-                let uses = &self.uses[start as usize..block[at].end as usize];
+                let start = if at == 0 { start } else { ends[at - 1] };
+                let uses = &self.uses[start as usize..ends[at] as usize];
                 taken |= u64::from(stamps.reserve_settled(uses)) << at;
             }
-            admitted.extend((0..block.len()).map(|at| taken >> at & 1 == 1));
-            start = block.last().map_or(start, |head| head.end);
+            let mut told = [false; BLOCK];
+            let (eights, _) = told.as_chunks_mut::<8>();
+            eights.iter_mut().zip(taken.to_le_bytes()).for_each(|(eight, byte)| *eight = BITS[usize::from(byte)]);
+            admitted.extend_from_slice(&told[..block.len()]);
+            start = ends.last().copied().unwrap_or(start);
         }
     }
 
     /// How many footprints there are.
     pub fn len(&self) -> usize {
-        self.heads.len()
+        self.ends.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.heads.is_empty()
+        self.ends.is_empty()
     }
 
     /// How many keys there are: their numbers are below this.
@@ -173,7 +183,7 @@ impl Interned {
     }
 
     fn has_room(&self, uses: usize) -> Result<(), InternedFull> {
-        let full = self.uses.len() + uses > u32::MAX as usize || self.heads.len() == u32::MAX as usize;
+        let full = self.uses.len() + uses > u32::MAX as usize || self.ends.len() == u32::MAX as usize;
         if full { Err(InternedFull) } else { Ok(()) }
     }
 
@@ -200,8 +210,8 @@ impl Interned {
                 *wanted = wanted.saturating_add(1);
             }
         }
-        let first = self.uses.get(start).copied().unwrap_or(KeyUse::NONE);
-        self.heads.push(Head { first, end: kept as u32 });
-        (self.heads.len() - 1) as u32
+        self.firsts.push(self.uses.get(start).copied().unwrap_or(KeyUse::NONE));
+        self.ends.push(kept as u32);
+        (self.ends.len() - 1) as u32
     }
 }

@@ -71,10 +71,17 @@ impl KeyUse {
     }
 }
 
-/// Stamps of interned keys: a byte for each.
+/// More keys than this are stamped by two bits each instead of a byte: their bytes would not fit the nearer caches.
+const BYTES_MAX: usize = 1 << 20;
+
+/// Stamps of interned keys: a byte for each, or, of very many keys, two bits.
 pub struct Stamps {
-    stamps: Vec<u8>,
-    generation: Generation,
+    table: Table,
+}
+
+pub(crate) enum Table {
+    Bytes(Bytes),
+    Bits(Bits),
 }
 
 impl Default for Stamps {
@@ -86,21 +93,36 @@ impl Default for Stamps {
 impl Stamps {
     /// For keys below `keys`; more can be [made room](Stamps::make_room) for.
     pub fn new(keys: usize) -> Stamps {
-        Stamps { stamps: vec![NEVER; keys.min(INTERNED_MAX)], generation: Generation::FIRST }
+        let bytes = Bytes { stamps: Vec::new(), generation: Generation::FIRST };
+        let mut stamps = Stamps { table: Table::Bytes(bytes) };
+        stamps.make_room(keys);
+        stamps
     }
 
     /// Makes room for keys below `keys`.
     pub fn make_room(&mut self, keys: usize) {
         let keys = keys.min(INTERNED_MAX);
-        if self.stamps.len() < keys {
-            self.stamps.resize(keys, NEVER);
+        match &mut self.table {
+            Table::Bytes(bytes) if keys > BYTES_MAX => self.table = Table::Bits(Bits::from(&*bytes)),
+            Table::Bytes(bytes) if bytes.stamps.len() < keys => bytes.stamps.resize(keys, NEVER),
+            _ => {}
+        }
+        if let Table::Bits(bits) = &mut self.table
+            && bits.words.len() * KEYS < keys
+        {
+            bits.words.resize(keys.div_ceil(KEYS), 0);
+            bits.stamps.resize(keys.div_ceil(KEYS), NEVER);
         }
     }
 
     /// Forgets all reservations.
     pub fn begin(&mut self) {
-        self.generation = self.generation.next().unwrap_or_else(|| {
-            self.stamps.fill(NEVER);
+        let (stamps, generation) = match &mut self.table {
+            Table::Bytes(bytes) => (&mut bytes.stamps, &mut bytes.generation),
+            Table::Bits(bits) => (&mut bits.stamps, &mut bits.generation),
+        };
+        *generation = generation.next().unwrap_or_else(|| {
+            stamps.fill(NEVER);
             Generation::FIRST
         });
     }
@@ -109,21 +131,66 @@ impl Stamps {
     /// that there is no room for are refused.
     #[inline]
     pub fn reserve(&mut self, uses: &[KeyUse]) -> bool {
-        if !uses.iter().all(|&at| self.is_free(at)) {
-            return false;
+        match &mut self.table {
+            Table::Bytes(bytes) => bytes.reserve(uses),
+            Table::Bits(bits) => bits.reserve(uses),
         }
-        for at in uses {
-            if let Some(stamp) = self.stamps.get_mut(at.key() as usize) {
-                // Here a key may stand twice, read and written.
-                *stamp = (*stamp).max(self.generation.stamp(at.writes()));
-            }
-        }
-        true
     }
 
-    /// As [`reserve`](Stamps::reserve), of a footprint in which every key stands once.
+    pub(crate) fn table(&mut self) -> &mut Table {
+        &mut self.table
+    }
+}
+
+/// What stamps are asked.
+pub(crate) trait Stamped {
+    /// Whether something that was admitted stops this use; nothing does when there is no room for its key.
+    fn stops(&self, at: KeyUse) -> bool;
+    /// Whether nothing that was admitted stops this use, and there is room for its key.
+    fn is_free(&self, at: KeyUse) -> bool;
+    /// Marks a use, and leaves a stronger one.
+    fn mark(&mut self, at: KeyUse);
+    /// Marks the only use of a key in its footprint, which nothing stops.
+    fn mark_once(&mut self, at: KeyUse);
+
     #[inline]
-    pub(crate) fn reserve_settled(&mut self, uses: &[KeyUse]) -> bool {
+    fn reserve(&mut self, uses: &[KeyUse]) -> bool {
+        let free = uses.iter().all(|&at| self.is_free(at));
+        if free {
+            uses.iter().for_each(|&at| self.mark(at));
+        }
+        free
+    }
+
+    /// As [`reserve`](Stamped::reserve), of a footprint in which every key stands once.
+    #[inline]
+    fn reserve_settled(&mut self, uses: &[KeyUse]) -> bool {
+        // One and four are so usual that they are worth a way of their own.
+        match *uses {
+            [a] => {
+                let free = self.is_free(a);
+                if free {
+                    self.mark_once(a);
+                }
+                free
+            }
+            [a, b, c, d] => {
+                let free = self.is_free(a) && self.is_free(b) && self.is_free(c) && self.is_free(d);
+                if free {
+                    self.mark_once(a);
+                    self.mark_once(b);
+                    self.mark_once(c);
+                    self.mark_once(d);
+                }
+                free
+            }
+            _ => self.reserve_fours(uses),
+        }
+    }
+
+    /// As [`reserve_settled`](Stamped::reserve_settled), four keys at a time.
+    #[inline]
+    fn reserve_fours(&mut self, uses: &[KeyUse]) -> bool {
         let (fours, rest) = uses.as_chunks::<4>();
         for &[a, b, c, d] in fours {
             if !(self.is_free(a) && self.is_free(b) && self.is_free(c) && self.is_free(d)) {
@@ -134,30 +201,107 @@ impl Stamps {
             return false;
         }
         for four in fours {
-            four.iter().for_each(|&at| self.mark(at));
+            four.iter().for_each(|&at| self.mark_once(at));
         }
-        rest.iter().for_each(|&at| self.mark(at));
+        rest.iter().for_each(|&at| self.mark_once(at));
         true
     }
+}
 
+/// A byte for each key.
+pub(crate) struct Bytes {
+    stamps: Vec<u8>,
+    generation: Generation,
+}
+
+impl Stamped for Bytes {
     #[inline]
-    fn mark(&mut self, at: KeyUse) {
-        if let Some(stamp) = self.stamps.get_mut(at.key() as usize) {
-            *stamp = self.generation.stamp(at.writes());
-        }
+    fn stops(&self, at: KeyUse) -> bool {
+        let stamp = self.stamps.get(at.key() as usize).copied().unwrap_or(NEVER);
+        self.generation.stops(stamp, at.writes())
     }
 
-    /// Whether nothing that was admitted stops this use.
     #[inline]
     fn is_free(&self, at: KeyUse) -> bool {
         self.stamps.get(at.key() as usize).is_some_and(|&stamp| !self.generation.stops(stamp, at.writes()))
     }
 
-    /// Whether something that was admitted stops this use. A key that there is no room for is stopped by nothing.
     #[inline]
-    pub(crate) fn stops(&self, at: KeyUse) -> bool {
-        let stamp = self.stamps.get(at.key() as usize).copied().unwrap_or(NEVER);
-        self.generation.stops(stamp, at.writes())
+    fn mark(&mut self, at: KeyUse) {
+        if let Some(stamp) = self.stamps.get_mut(at.key() as usize) {
+            *stamp = (*stamp).max(self.generation.stamp(at.writes()));
+        }
+    }
+
+    #[inline]
+    fn mark_once(&mut self, at: KeyUse) {
+        if let Some(stamp) = self.stamps.get_mut(at.key() as usize) {
+            *stamp = self.generation.stamp(at.writes());
+        }
+    }
+}
+
+/// Two bits for each key, and a byte for each word of them.
+///
+/// The lower bit says that the key was written, the upper one that it was used at all, so the bit with the number of a
+/// [`KeyUse`] is what stops that use.
+pub(crate) struct Bits {
+    words: Vec<u64>,
+    /// The generation of each word. What another one left in it is not looked at.
+    stamps: Vec<u8>,
+    generation: Generation,
+}
+
+/// Keys in a word of bits.
+const KEYS: usize = 32;
+
+impl Bits {
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        match (self.stamps.get(at), self.words.get(at)) {
+            (Some(&stamp), Some(&word)) => word & 0u64.wrapping_sub(u64::from(stamp == self.generation.stamp(0))),
+            _ => 0,
+        }
+    }
+}
+
+impl From<&Bytes> for Bits {
+    fn from(bytes: &Bytes) -> Bits {
+        let words = bytes.stamps.len().div_ceil(KEYS);
+        let mut bits =
+            Bits { words: vec![0; words], stamps: vec![NEVER; words], generation: bytes.generation };
+        for (key, &stamp) in (0..).zip(&bytes.stamps) {
+            if stamp >= bytes.generation.stamp(0) {
+                bits.mark(if stamp & 1 == 1 { KeyUse::write(key) } else { KeyUse::read(key) });
+            }
+        }
+        bits
+    }
+}
+
+impl Stamped for Bits {
+    #[inline]
+    fn stops(&self, at: KeyUse) -> bool {
+        self.word((at.0 >> 6) as usize) >> (at.0 & 63) & 1 == 1
+    }
+
+    #[inline]
+    fn is_free(&self, at: KeyUse) -> bool {
+        ((at.0 >> 6) as usize) < self.words.len() && !self.stops(at)
+    }
+
+    #[inline]
+    fn mark(&mut self, at: KeyUse) {
+        let number = (at.0 >> 6) as usize;
+        let word = self.word(number) | u64::from(2 | at.0 & 1) << (at.0 & 62);
+        if let (Some(stamp), Some(into)) = (self.stamps.get_mut(number), self.words.get_mut(number)) {
+            (*stamp, *into) = (self.generation.stamp(0), word);
+        }
+    }
+
+    #[inline]
+    fn mark_once(&mut self, at: KeyUse) {
+        self.mark(at);
     }
 }
 
@@ -183,15 +327,38 @@ mod tests {
 
     #[test]
     fn generations_begin_anew_without_old_marks() {
-        let mut stamps = Stamps::new(2);
-        stamps.generation = Generation::LAST;
-        assert!(stamps.reserve(&[KeyUse::write(0)]));
-        assert!(!stamps.reserve(&[KeyUse::read(0)]));
+        for keys in [2, BYTES_MAX + 1] {
+            let mut stamps = Stamps::new(keys);
+            let last = KeyUse::write(keys as u32 - 1);
+            let mut generations = 1;
+            loop {
+                assert!(stamps.reserve(&[KeyUse::write(0)]));
+                assert!(!stamps.reserve(&[KeyUse::read(0)]));
+                stamps.begin();
+                generations += 1;
+                assert!(stamps.reserve(&[KeyUse::write(0), KeyUse::read(0), KeyUse::read(1)]));
+                assert!(!stamps.reserve(&[KeyUse::read(0)]));
+                assert!(stamps.reserve(&[KeyUse::read(1)]));
+                assert!(!stamps.reserve(&[KeyUse::write(1)]));
+                assert_eq!(stamps.reserve(&[last]), keys > 2);
+                assert!(!stamps.reserve(&[KeyUse::read(keys as u32 + 100)]));
+                stamps.begin();
+                if generations > 300 {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_become_bits_with_their_marks() {
+        let mut stamps = Stamps::new(100);
+        assert!(stamps.reserve(&[KeyUse::write(70)]));
         stamps.begin();
-        assert_eq!(stamps.generation, Generation::FIRST);
-        assert!(stamps.reserve(&[KeyUse::write(0), KeyUse::read(0), KeyUse::read(1)]));
-        assert!(!stamps.reserve(&[KeyUse::read(0)]));
-        assert!(stamps.reserve(&[KeyUse::read(1)]));
-        assert!(!stamps.reserve(&[KeyUse::read(2)]));
+        assert!(stamps.reserve(&[KeyUse::write(3), KeyUse::read(40)]));
+        stamps.make_room(BYTES_MAX + 1);
+        assert!(matches!(stamps.table, Table::Bits(_)));
+        assert!(!stamps.reserve(&[KeyUse::read(3)]) && !stamps.reserve(&[KeyUse::write(40)]));
+        assert!(stamps.reserve(&[KeyUse::read(40), KeyUse::write(70)]));
     }
 }
