@@ -85,11 +85,11 @@ impl Marks {
         self.block = block;
     }
 
-    /// Asks for one footprint, key by key.
+    /// Asks for one footprint, key by key. There is room for all of its block.
     #[inline(never)]
     fn admit_closely(&mut self, wanted: &Wanted, span: Span, base: Option<u32>) -> bool {
         let first = base.map(|base| base + span.start);
-        self.reserve(span.len as usize, wanted.get(span).iter().copied(), first).is_none()
+        self.reserve_in_room(wanted.get(span).iter().copied(), first).is_none()
     }
 }
 
@@ -174,7 +174,8 @@ impl Block {
     #[inline(never)]
     fn expect(&self, slots: &[Slot], wants: &[Want], base: u32) {
         let mut seen = 0;
-        for (&place, _) in self.places[..self.len].iter().zip(&self.doubts).filter(|(_, doubt)| **doubt != 0) {
+        for (&place, _) in self.places[..self.len].iter().zip(&self.doubts).filter(|(_, doubt)| **doubt != 0)
+        {
             let number = slots[place as usize - 1].number().wrapping_sub(base);
             seen ^= wants.get(number as usize).map_or(0, |want| want.used.bits());
         }

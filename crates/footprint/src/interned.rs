@@ -56,7 +56,7 @@ const BITS: [[bool; 8]; 256] = {
     let mut bits = [[false; 8]; 256];
     let mut at = 0;
     while at < 256 * 8 {
-        bits[at / 8][at % 8] = at / 8 >> (at % 8) & 1 == 1;
+        bits[at / 8][at % 8] = (at / 8) >> (at % 8) & 1 == 1;
         at += 1;
     }
     bits
@@ -128,7 +128,9 @@ impl Interned {
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &[KeyUse]> {
         let mut start = 0;
-        self.ends.iter().map(move |&end| &self.uses[std::mem::replace(&mut start, end as usize)..end as usize])
+        self.ends
+            .iter()
+            .map(move |&end| &self.uses[std::mem::replace(&mut start, end as usize)..end as usize])
     }
 
     /// Asks for all footprints in the order of their numbers, and says of each whether it was admitted. It is faster than
@@ -161,7 +163,10 @@ impl Interned {
             }
             let mut told = [false; BLOCK];
             let (eights, _) = told.as_chunks_mut::<8>();
-            eights.iter_mut().zip(taken.to_le_bytes()).for_each(|(eight, byte)| *eight = BITS[usize::from(byte)]);
+            eights
+                .iter_mut()
+                .zip(taken.to_le_bytes())
+                .for_each(|(eight, byte)| *eight = BITS[usize::from(byte)]);
             admitted.extend_from_slice(&told[..block.len()]);
             start = ends.last().copied().unwrap_or(start);
         }

@@ -157,6 +157,15 @@ impl Marks {
         first: Option<u32>,
     ) -> Option<usize> {
         self.make_room(len);
+        self.reserve_in_room(wants, first)
+    }
+
+    /// As [`reserve`](Marks::reserve), where there is room already. Places that were found before stay good.
+    pub(crate) fn reserve_in_room(
+        &mut self,
+        wants: impl Iterator<Item = Want> + Clone,
+        first: Option<u32>,
+    ) -> Option<usize> {
         for (at, Want { key, used }) in wants.clone().enumerate() {
             let (_, stamp) = self.find(key.hash(), used, key);
             if self.generation.stops(stamp, used.writes()) {

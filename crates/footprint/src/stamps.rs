@@ -259,7 +259,9 @@ impl Bits {
     #[inline]
     fn word(&self, at: usize) -> u64 {
         match (self.stamps.get(at), self.words.get(at)) {
-            (Some(&stamp), Some(&word)) => word & 0u64.wrapping_sub(u64::from(stamp == self.generation.stamp(0))),
+            (Some(&stamp), Some(&word)) => {
+                word & 0u64.wrapping_sub(u64::from(stamp == self.generation.stamp(0)))
+            }
             _ => 0,
         }
     }

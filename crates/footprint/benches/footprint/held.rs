@@ -45,19 +45,27 @@ impl Runs {
 }
 
 /// Everybody comes, then everybody that may run ends, until nobody is left.
-fn play(held: &mut Reservations, requests: &[Request], running: &mut Vec<Owner>) -> usize {
+fn play(
+    held: &mut Reservations,
+    requests: &[Request],
+    (running, granted): &mut (Vec<Owner>, Vec<Owner>),
+) -> usize {
     running.clear();
-    for (request, owner) in requests.iter().zip(0u64..) {
-        if held.wait(owner, 0, request) == Ok(Standing::Holds) {
-            running.push(owner);
+    for (some, first) in requests.chunks(16).zip((0u64..).step_by(16)) {
+        held.expect(some);
+        for (request, owner) in some.iter().zip(first..) {
+            if held.wait(owner, 0, request) == Ok(Standing::Holds) {
+                running.push(owner);
+            }
         }
     }
-    let mut next = 0;
-    while let Some(&owner) = running.get(next) {
-        held.release(owner, running);
-        next += 1;
+    let mut ended = 0;
+    while !running.is_empty() {
+        ended += held.release_all(running, granted);
+        running.clear();
+        std::mem::swap(running, granted);
     }
-    next
+    ended
 }
 
 /// Who came first goes first.
@@ -103,7 +111,7 @@ pub(crate) fn hold(effort: Effort, quick: bool, table: &mut Table) {
                 }
                 let mut held = Reservations::new(Limits::default());
                 let requests = runs.requests(&mut held, ordered);
-                let mut running = Vec::with_capacity(count);
+                let mut running = (Vec::with_capacity(count), Vec::with_capacity(count));
                 let hold = |()| assert_eq!(play(&mut held, &requests, &mut running), count);
                 let (ours, rival) = effort.both((|| (), hold), (|| (), &mut rival));
                 let goal = match (ordered, count) {

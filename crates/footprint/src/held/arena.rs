@@ -121,6 +121,12 @@ impl Arena {
         &self.entries[at as usize]
     }
 
+    /// An entry, if there is one with this number.
+    #[inline]
+    pub(crate) fn find(&self, at: u32) -> Option<&Entry> {
+        self.entries.get(at as usize)
+    }
+
     #[inline]
     pub(crate) fn get_mut(&mut self, at: u32) -> &mut Entry {
         &mut self.entries[at as usize]

@@ -161,6 +161,12 @@ impl Lines {
         &self.lines[at as usize]
     }
 
+    /// Who stands first in a line, if there is such a line.
+    #[inline]
+    pub(crate) fn first(&self, at: u32) -> u32 {
+        self.lines.get(at as usize).map_or(NONE, |line| line.first)
+    }
+
     pub(crate) fn line_mut(&mut self, at: u32) -> &mut Line {
         &mut self.lines[at as usize]
     }

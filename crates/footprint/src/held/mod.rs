@@ -22,7 +22,7 @@
 mod answer;
 mod arena;
 mod cell;
-
+mod expect;
 mod key;
 mod line;
 mod look;

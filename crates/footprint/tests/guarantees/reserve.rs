@@ -214,6 +214,44 @@ fn long_footprints_and_long_lists_agree_as_well() {
     }
 }
 
+/// Keys whose hashes are all the same, chosen by somebody who has read the source: more than a table has places for them.
+#[test]
+fn chosen_keys_agree_as_well() {
+    for seed in 0..sequences(2_000) / 100 {
+        let mut chance = Chance::new(seed);
+        let known = chance.pick(&[40, 400, 4_000]);
+        let made: Vec<PendingRewrite> = (0..200u64)
+            .map(|at| {
+                let footprint = (0..chance.below(30)).fold(Footprint::new(), |all, _| {
+                    let instance = chance.pick(&[0x9e37_79b9_7f4a_7c15, 0x9e37_79b9_7f4a_7c15, 7]);
+                    all.with(chance.pick(&Set::ALL), ResourceKey::new(instance, chance.below(known)))
+                });
+                let mut scope_hash = [0; 32];
+                scope_hash[..8].copy_from_slice(&at.to_be_bytes());
+                PendingRewrite { scope_hash, footprint, ..PendingRewrite::default() }
+            })
+            .collect();
+        let [radix, pairwise] = KINDS.map(|kind| {
+            let mut scheduler = Scheduler::new(kind);
+            let mut phases = Vec::new();
+            // Several lists in one transaction, more than are shared, with single rewrites between them.
+            for some in made.chunks(30) {
+                some.iter().for_each(|rewrite| scheduler.enqueue(TX, rewrite.clone()).unwrap());
+                let mut drained = scheduler.drain_for_tx(TX);
+                scheduler.reserve_all(TX, &mut drained);
+                phases.extend_from_slice(drained.phases());
+                phases.extend(some.iter().take(3).map(|rewrite| {
+                    let mut rewrite = rewrite.clone();
+                    let _ = scheduler.reserve(TX, &mut rewrite);
+                    rewrite.phase
+                }));
+            }
+            phases
+        });
+        assert_eq!(radix, pairwise, "seed {seed}");
+    }
+}
+
 /// The rule of the specification, key by key.
 fn excluded(one: &Footprint, other: &Footprint) -> bool {
     one.sets().any(|(a, keys)| {
