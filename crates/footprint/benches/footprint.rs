@@ -48,6 +48,7 @@ fn main() {
         ("reserve", reserve::interned),
         ("admitted", reserve::admitted),
         ("hashed", reserve::hashed),
+        ("whole", reserve::whole),
         ("drain", drain::fair),
         ("hostile", drain::hostile),
         ("hold", held::hold),

@@ -33,11 +33,9 @@ impl OrderedSet for List {
 }
 
 /// A pending rewrite, as the specification lists its parts.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct PlainRewrite<S> {
-    #[expect(dead_code, reason = "a part of it that reserving does not need")]
     pub(crate) scope_hash: ScopeHash,
-    #[expect(dead_code, reason = "a part of it that reserving does not need")]
     pub(crate) compact_rule: RuleId,
     #[expect(dead_code, reason = "a part of it that reserving does not need")]
     pub(crate) scope: ResourceKey,
@@ -45,7 +43,7 @@ pub(crate) struct PlainRewrite<S> {
     pub(crate) phase: Phase,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct PlainFootprint<S> {
     n_read: S,
     n_write: S,

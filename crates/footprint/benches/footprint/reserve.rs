@@ -1,11 +1,13 @@
 //! Reserving beside plain sets.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cadran_footprint::{Footprint, KeyUse, PendingRewrite, Scheduler, SchedulerKind, Stamps, TxId};
 
 use crate::candidates::Candidates;
-use crate::measure::{Effort, thousand};
+use crate::drain::fair_hash;
+use crate::measure::{Chance, Effort, thousand};
 use crate::plain::{self, List, PlainRewrite, PlainSets, Tree, scope_hash};
 use crate::table::Table;
 
@@ -132,5 +134,39 @@ pub(crate) fn hashed(effort: Effort, quick: bool, table: &mut Table) {
                 }
             }
         }
+    }
+}
+
+/// A whole transaction, from enqueueing to forgetting: what is saved in one place and paid in another shows here.
+pub(crate) fn whole(effort: Effort, quick: bool, table: &mut Table) {
+    let tx = TxId(1);
+    for &count in sizes(quick) {
+        let candidates = Candidates::new(count, 4, 10);
+        let mut chance = Chance(3);
+        let mut rewrites = rewrites(&candidates.footprints);
+        let mut trees: Vec<PlainRewrite<Tree>> = plain::rewrites(&candidates.footprints);
+        for (rewrite, tree) in rewrites.iter_mut().zip(&mut trees) {
+            rewrite.scope_hash = fair_hash(&mut chance);
+            tree.scope_hash = rewrite.scope_hash;
+        }
+        let (mut scheduler, mut sets) = (Scheduler::new(SchedulerKind::Radix), PlainSets::default());
+        let (mut admitted, mut expected) = (0, 0);
+        let ours = |rewrites: Vec<PendingRewrite>| {
+            rewrites.into_iter().for_each(|rewrite| scheduler.enqueue(tx, rewrite).unwrap());
+            let mut drained = scheduler.drain_for_tx(tx);
+            admitted = scheduler.reserve_all(tx, &mut drained);
+            scheduler.finalize_tx(tx);
+            scheduler.recycle(drained);
+        };
+        let plainly = |rewrites: Vec<PlainRewrite<Tree>>| {
+            let pending =
+                rewrites.into_iter().map(|rewrite| ((rewrite.scope_hash, rewrite.compact_rule), rewrite));
+            let mut pending: Vec<_> = pending.collect::<BTreeMap<_, _>>().into_values().collect();
+            expected = sets.reserve_all(&mut pending);
+        };
+        let (time, plain) = effort.both((|| rewrites.clone(), ours), (|| trees.clone(), plainly));
+        assert_eq!(admitted, expected);
+        let label = format!("{count} of 4 keys, 10 % conflicts, all of it, a thousand");
+        table.beside(&label, thousand(time, count), ("plain sets", thousand(plain, count)));
     }
 }
