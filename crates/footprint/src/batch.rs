@@ -89,7 +89,7 @@ impl Marks {
     #[inline(never)]
     fn admit_closely(&mut self, wanted: &Wanted, span: Span, base: Option<u32>) -> bool {
         let first = base.map(|base| base + span.start);
-        self.reserve_in_room(wanted.get(span).iter().copied(), first).is_none()
+        self.reserve_in_room(wanted.get(span), first).is_none()
     }
 }
 

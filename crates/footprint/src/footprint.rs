@@ -195,7 +195,7 @@ impl Footprint {
 
     /// Sets that hold any keys, with their keys.
     #[inline]
-    pub fn sets(&self) -> impl Iterator<Item = (Set, &[ResourceKey])> + Clone {
+    pub fn sets(&self) -> impl Iterator<Item = (Set, &[ResourceKey])> {
         let mut start = 0;
         Set::ALL.into_iter().zip(self.ends).filter_map(move |(set, end)| {
             let keys = &self.keys[start..end as usize];
@@ -209,13 +209,17 @@ impl Footprint {
         &self.keys
     }
 
-    /// All keys, mixed, and how they are used.
+    /// Adds all keys, mixed, and how they are used.
     #[inline]
-    pub(crate) fn mixed(&self) -> impl Iterator<Item = Want> + Clone {
-        self.sets().flat_map(|(set, keys)| {
-            let used = USES[set as usize];
-            keys.iter().map(move |&key| Want { key: MixedKey::new(used.class(), key), used })
-        })
+    pub(crate) fn add_wants(&self, into: &mut Vec<Want>) {
+        let mut start = 0;
+        for (&used, &end) in USES.iter().zip(&self.ends) {
+            let mixed = |key: &ResourceKey| Want { key: MixedKey::new(used.class(), *key), used };
+            if start < end {
+                into.extend(self.keys[start as usize..end as usize].iter().map(mixed));
+                start = end;
+            }
+        }
     }
 
     /// The set of a key, by its place.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::batch::Block;
-use crate::footprint::{ClassUse, MixedKey};
+use crate::footprint::{ClassUse, Footprint, MixedKey};
 use crate::known::Known;
 use crate::stamps::Generation;
 use crate::wanted::Want;
@@ -38,6 +38,10 @@ pub(crate) struct Marks {
     /// There were no more numbers, so keys stand in the crowd whose places are vacant.
     pub(crate) is_overfull: bool,
     pub(crate) generation: Generation,
+    /// What the footprint at hand wants.
+    wants: Vec<Want>,
+    /// Where its keys belong.
+    places: Vec<u32>,
     /// What is noted of the footprints at hand.
     pub(crate) block: Block,
     #[cfg(test)]
@@ -122,6 +126,8 @@ impl Default for Marks {
             crowd: BTreeMap::new(),
             is_overfull: false,
             generation: Generation::FIRST,
+            wants: Vec::new(),
+            places: Vec::new(),
             block: Block::default(),
             #[cfg(test)]
             looks: Default::default(),
@@ -149,31 +155,41 @@ impl Marks {
     }
 
     /// Admits a footprint if nothing that was admitted conflicts with it; else says at which key something does. Checks
-    /// everything, then marks everything. Keys may have numbers, which begin with `first`.
-    pub(crate) fn reserve(
-        &mut self,
-        len: usize,
-        wants: impl Iterator<Item = Want> + Clone,
-        first: Option<u32>,
-    ) -> Option<usize> {
-        self.make_room(len);
-        self.reserve_in_room(wants, first)
+    /// everything, then marks everything.
+    pub(crate) fn reserve(&mut self, footprint: &Footprint) -> Option<usize> {
+        self.make_room(footprint.len());
+        let mut wants = std::mem::take(&mut self.wants);
+        wants.clear();
+        footprint.add_wants(&mut wants);
+        let stopped = self.reserve_in_room(&wants, None);
+        self.wants = wants;
+        stopped
     }
 
-    /// As [`reserve`](Marks::reserve), where there is room already. Places that were found before stay good.
-    pub(crate) fn reserve_in_room(
-        &mut self,
-        wants: impl Iterator<Item = Want> + Clone,
-        first: Option<u32>,
-    ) -> Option<usize> {
-        for (at, Want { key, used }) in wants.clone().enumerate() {
-            let (_, stamp) = self.find(key.hash(), used, key);
+    /// As [`reserve`](Marks::reserve), where there is room already, so that places which were found before stay good. Keys
+    /// may have numbers, which begin with `first`.
+    pub(crate) fn reserve_in_room(&mut self, wants: &[Want], first: Option<u32>) -> Option<usize> {
+        self.places.clear();
+        for (at, &Want { key, used }) in wants.iter().enumerate() {
+            let (place, stamp) = self.find(key.hash(), used, key);
             if self.generation.stops(stamp, used.writes()) {
                 return Some(at);
             }
+            self.places.push(place);
         }
-        for (want, at) in wants.zip(0..) {
-            self.mark(want, first.map(|first| first + at));
+        let now = self.now();
+        for (at, &want) in wants.iter().enumerate() {
+            let (place, number) = (self.places[at], first.map(|first| first + at as u32));
+            let is_vacant = self.slots.get(place as usize).is_some_and(|slot| slot.mark() < now);
+            match if is_vacant { number.or_else(|| self.known.push(want.key)) } else { None } {
+                Some(number) => {
+                    self.slots[place as usize] =
+                        Slot::new(Mark::new(now, want.used, want.key.hash()), number);
+                    self.len += 1;
+                }
+                // It was used before, stands in the crowd, or lost its place to a key of the same footprint.
+                None => self.mark(want, number),
+            }
         }
         None
     }
@@ -280,11 +296,11 @@ impl Marks {
 mod tests {
     use super::*;
     use crate::footprint::hash;
-    use crate::{Class, Footprint, ResourceKey, Set};
+    use crate::{Class, ResourceKey, Set};
 
     impl Marks {
         fn admits(&mut self, footprint: &Footprint) -> bool {
-            self.reserve(footprint.len(), footprint.mixed(), None).is_none()
+            self.reserve(footprint).is_none()
         }
     }
 
@@ -296,7 +312,7 @@ mod tests {
 
     #[test]
     fn reserve_scaling_is_linear_in_footprint_size() {
-        // Counted, not timed: each key is looked for once to check and once to mark, however many were admitted before.
+        // Counted, not timed: each key is looked for once, however many were admitted before.
         for admitted in [0, 10, 1_000] {
             let mut marks = Marks::default();
             marks.make_room(20_000);
@@ -306,7 +322,9 @@ mod tests {
             for size in [1, 10, 100] {
                 let before = marks.looks.get();
                 assert!(marks.admits(&footprint(size << 40..(size << 40) + size)));
-                assert_eq!(marks.looks.get() - before, 2 * size, "{admitted} {size}");
+                let again = marks.looks.get() - before - size;
+                // A key that lost its place to another of the same footprint is looked for again.
+                assert!(again <= size / 4 + 1, "{admitted} {size}: {again}");
             }
         }
     }

@@ -217,7 +217,7 @@ fn rewrite(pending: &PendingRewrite, phase: Phase) -> Rewrite<'_> {
 impl Tx {
     fn reserve(&mut self, kind: SchedulerKind, footprint: &Footprint) -> Result<(), Conflict> {
         match kind {
-            SchedulerKind::Radix => match self.marks.reserve(footprint.len(), footprint.mixed(), None) {
+            SchedulerKind::Radix => match self.marks.reserve(footprint) {
                 None => Ok(()),
                 Some(at) => Err(Conflict { set: footprint.set_at(at), key: footprint.keys()[at] }),
             },

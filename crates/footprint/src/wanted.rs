@@ -42,7 +42,7 @@ impl Wanted {
         if start + footprint.len() > u32::MAX as usize {
             return Err(PendingFull);
         }
-        self.wants.extend(footprint.mixed());
+        footprint.add_wants(&mut self.wants);
         Ok(Span { start: start as u32, len: footprint.len() as u32 })
     }
 
