@@ -42,6 +42,11 @@ impl std::error::Error for PendingFull {}
 /// cache holds.
 const RECENT: usize = 2048;
 
+/// So many items are looked for among the recent ones to see whether that pays; where fewer than one in eight is found, so
+/// many times as many come unlooked for before it is tried again.
+const LOOKED: u32 = 256;
+const UNLOOKED: u32 = 7 * LOOKED;
+
 /// A queue that is filled in any order and drained by (scope hash, rule).
 ///
 /// Of several items with the same scope hash and rule **the last wins**: who matched again knows more. The order of
@@ -54,15 +59,50 @@ pub struct Pending<T> {
     /// The first eight bytes of each item's hash.
     heads: Vec<u64>,
     /// Items that came lately, by the first bits of their heads: half of the head, and the number. They are hints, and may
-    /// be of a time before; where the item of a hint is the same, no later one is.
+    /// be of a time before; where the item of a hint is the same and looks go back to it, no later one is.
     recent: Box<[u64; RECENT]>,
+    looks: Looks,
     sorter: Sorter,
+}
+
+/// Whether items are looked for among the recent ones.
+#[derive(Default)]
+struct Looks {
+    /// The number of the first item since which all were.
+    from: u32,
+    /// How many were, and found, since it was last judged.
+    looked: u32,
+    found: u32,
+    /// How many more come unlooked for.
+    left_out: u32,
+}
+
+impl Looks {
+    /// One was looked for, of this number if it is new, and found or not.
+    #[inline]
+    fn note(&mut self, found: bool, number: u32) {
+        self.looked += 1;
+        self.found += u32::from(found);
+        if self.looked == LOOKED {
+            if self.found < LOOKED / 8 {
+                self.from = number.saturating_add(1 + UNLOOKED);
+                self.left_out = UNLOOKED;
+            }
+            (self.looked, self.found) = (0, 0);
+        }
+    }
 }
 
 impl<T> Default for Pending<T> {
     fn default() -> Pending<T> {
         let recent = Box::new([u64::MAX; RECENT]);
-        Pending { items: Vec::new(), heads: Vec::new(), recent, sorter: Sorter::default() }
+        Pending {
+            items: Vec::new(),
+            heads: Vec::new(),
+            recent,
+            looks: Looks::default(),
+            sorter: Sorter::default(),
+        }
     }
 }
 
@@ -82,23 +122,46 @@ impl<T: InOrder> Pending<T> {
     #[inline]
     pub(crate) fn put(&mut self, item: T) -> Result<u32, PendingFull> {
         let head = head(item.scope_hash());
-        let recent = &mut self.recent[(head >> 53) as usize % RECENT];
-        if (*recent >> 32) as u32 == head as u32
-            && let Some(known) = self.items.get_mut(*recent as u32 as usize)
-            && known.rule() == item.rule()
-            && known.scope_hash() == item.scope_hash()
-        {
-            *known = item;
-            return Ok(*recent as u32);
-        }
         if self.items.len() >= PENDING_MAX {
             return Err(PendingFull);
         }
-        let number = self.items.len() as u32;
-        *recent = head << 32 | u64::from(number);
+        // Straight to its place, since most stay there.
         self.items.push(item);
+        if self.looks.left_out == 0 {
+            return Ok(self.add_looked_for(head));
+        }
+        self.looks.left_out -= 1;
         self.heads.push(head);
-        Ok(number)
+        Ok(self.items.len() as u32 - 1)
+    }
+
+    /// Looks for the item that came last among the recent ones. It takes the place of one with the same scope hash and
+    /// rule, or stays, and is known as recent.
+    #[inline(never)]
+    fn add_looked_for(&mut self, head: u64) -> u32 {
+        let number = self.items.len() as u32 - 1;
+        let recent = &mut self.recent[(head >> 53) as usize % RECENT];
+        let (hint, alike) = (*recent as u32, (*recent >> 32) as u32 == head as u32);
+        let (item, before) = match self.items.split_last_mut() {
+            Some(split) => split,
+            None => return number,
+        };
+        let is_same = |known: &T| known.rule() == item.rule() && known.scope_hash() == item.scope_hash();
+        let known = before.get_mut(hint as usize).filter(|_| alike && hint >= self.looks.from);
+        let known = known.filter(|known| is_same(known));
+        self.looks.note(known.is_some(), number);
+        match known {
+            Some(known) => {
+                std::mem::swap(known, item);
+                self.items.pop();
+                hint
+            }
+            None => {
+                *recent = head << 32 | u64::from(number);
+                self.heads.push(head);
+                number
+            }
+        }
     }
 
     /// How many came, some of them perhaps to be replaced.
@@ -116,6 +179,7 @@ impl<T: InOrder> Pending<T> {
         let mut order = std::mem::take(&mut self.sorter.order);
         self.sorter.sort(&self.items, &self.heads, &mut order);
         self.heads.clear();
+        self.looks = Looks::default();
         Drained { items: std::mem::take(&mut self.items), order }
     }
 

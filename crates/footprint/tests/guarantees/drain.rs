@@ -81,3 +81,38 @@ fn large_and_hostile_drains_are_right_as_well() {
         pending.recycle(drained);
     }
 }
+
+/// Repeated items are looked for among the recent ones only while that pays. Whether they are or not, and when that begins
+/// and ends, changes nothing.
+#[test]
+fn items_that_come_again_after_a_while_win_all_the_same() {
+    let mut pending = Pending::new();
+    for seed in 0..sequences(30).min(3_000) {
+        let mut chance = Chance::new(seed);
+        let mut map = BTreeMap::new();
+        let mut known: Vec<ScopeHash> = Vec::new();
+        let mut nonce = 0;
+        // Stretches in which all are new, some come again, or most do.
+        for _ in 0..12 {
+            let again = chance.pick(&[0, 5, 50, 95]);
+            for _ in 0..chance.below(1_500) {
+                let hash = match known.len() {
+                    len if len > 0 && chance.below(100) < again => known[chance.below(len as u64) as usize],
+                    _ => hash(&mut chance, 0, nonce),
+                };
+                known.push(hash);
+                map.insert((hash, RuleId(0)), nonce);
+                pending.enqueue(Item { hash, rule: RuleId(0), nonce }).unwrap();
+                nonce += 1;
+            }
+        }
+        let drained = pending.drain();
+        assert!(
+            drained
+                .iter()
+                .map(|item| (item.hash, item.nonce))
+                .eq(map.into_iter().map(|(at, nonce)| (at.0, nonce)))
+        );
+        pending.recycle(drained);
+    }
+}
