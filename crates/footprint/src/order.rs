@@ -94,7 +94,7 @@ impl Sorter {
             return false;
         }
         let lead = differ.leading_zeros();
-        let bits = (heads.len().ilog2() + 1).min(20);
+        let bits = heads.len().ilog2().min(20);
         self.counts.clear();
         self.counts.resize(1 << bits, 0);
         let counts = &mut self.counts[..];

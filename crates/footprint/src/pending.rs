@@ -44,8 +44,8 @@ const RECENT: usize = 2048;
 
 /// So many items are looked for among the recent ones to see whether that pays; where fewer than one in eight is found, so
 /// many times as many come unlooked for before it is tried again.
-const LOOKED: u32 = 256;
-const UNLOOKED: u32 = 7 * LOOKED;
+const LOOKED: u32 = 128;
+const UNLOOKED: u32 = 31 * LOOKED;
 
 /// A queue that is filled in any order and drained by (scope hash, rule).
 ///
@@ -122,46 +122,42 @@ impl<T: InOrder> Pending<T> {
     #[inline]
     pub(crate) fn put(&mut self, item: T) -> Result<u32, PendingFull> {
         let head = head(item.scope_hash());
+        if self.looks.left_out == 0 {
+            return self.put_looked_for(item, head);
+        }
+        self.looks.left_out -= 1;
+        self.push(item, head)
+    }
+
+    /// Adds an item, unless one with the same scope hash and rule came lately: then it takes its place.
+    #[inline(never)]
+    fn put_looked_for(&mut self, item: T, head: u64) -> Result<u32, PendingFull> {
+        let number = self.items.len() as u32;
+        let recent = &mut self.recent[(head >> 53) as usize % RECENT];
+        let hint = *recent as u32;
+        if (*recent >> 32) as u32 == head as u32
+            && hint >= self.looks.from
+            && let Some(known) = self.items.get_mut(hint as usize)
+            && known.rule() == item.rule()
+            && known.scope_hash() == item.scope_hash()
+        {
+            *known = item;
+            self.looks.note(true, number);
+            return Ok(hint);
+        }
+        *recent = head << 32 | u64::from(number);
+        self.looks.note(false, number);
+        self.push(item, head)
+    }
+
+    #[inline]
+    fn push(&mut self, item: T, head: u64) -> Result<u32, PendingFull> {
         if self.items.len() >= PENDING_MAX {
             return Err(PendingFull);
         }
-        // Straight to its place, since most stay there.
         self.items.push(item);
-        if self.looks.left_out == 0 {
-            return Ok(self.add_looked_for(head));
-        }
-        self.looks.left_out -= 1;
         self.heads.push(head);
         Ok(self.items.len() as u32 - 1)
-    }
-
-    /// Looks for the item that came last among the recent ones. It takes the place of one with the same scope hash and
-    /// rule, or stays, and is known as recent.
-    #[inline(never)]
-    fn add_looked_for(&mut self, head: u64) -> u32 {
-        let number = self.items.len() as u32 - 1;
-        let recent = &mut self.recent[(head >> 53) as usize % RECENT];
-        let (hint, alike) = (*recent as u32, (*recent >> 32) as u32 == head as u32);
-        let (item, before) = match self.items.split_last_mut() {
-            Some(split) => split,
-            None => return number,
-        };
-        let is_same = |known: &T| known.rule() == item.rule() && known.scope_hash() == item.scope_hash();
-        let known = before.get_mut(hint as usize).filter(|_| alike && hint >= self.looks.from);
-        let known = known.filter(|known| is_same(known));
-        self.looks.note(known.is_some(), number);
-        match known {
-            Some(known) => {
-                std::mem::swap(known, item);
-                self.items.pop();
-                hint
-            }
-            None => {
-                *recent = head << 32 | u64::from(number);
-                self.heads.push(head);
-                number
-            }
-        }
     }
 
     /// How many came, some of them perhaps to be replaced.
