@@ -31,22 +31,32 @@ pub(crate) fn run(asked: &Asked) {
         "work", "expected", "arrived", "recorded", "p50", "p99", "worst", "CPU a run", "of a core", "stub"
     );
     let one = |name: &str, case: Case| {
-        let sub = dir.path().join(name.replace([' ', ','], "-"));
-        std::fs::create_dir_all(&sub).expect("a directory");
-        runtime().block_on(measure(name, case, &sub, secs))
+        // A record of its own, each time.
+        let sub = tempfile::tempdir_in(dir.path()).expect("a directory");
+        runtime().block_on(measure(name, case, sub.path(), secs))
     };
     let plain = Case { jobs: 1_000, executors: 10, dead: 0, route: Route::ConsistentHash };
-    let base = one("1,000 jobs each second", plain);
     one("5,000 runs a second", Case { jobs: 5_000, ..plain });
-    let beside = one("one executor in ten is dead", Case { dead: 1, ..plain });
     one("broadcast to 100", Case { jobs: 1, executors: 100, dead: 0, route: Route::ShardingBroadcast });
+    // In turns, and the quietest of each counts: what others do on the machine moves a 99th percentile more than ours.
+    let (mut base, mut beside) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..ROUNDS {
+        base = base.min(one("1,000 jobs each second", plain));
+        beside = beside.min(one("one executor in ten is dead", Case { dead: 1, ..plain }));
+    }
     rival(dir.path(), plain, secs);
-    println!("p99 of the others beside a dead one: {:+.1} %", (beside / base - 1.0) * 100.0);
+    println!(
+        "p99 of the others beside a dead one, least of {ROUNDS} to least: {:+.1} %",
+        (beside / base - 1.0) * 100.0
+    );
     println!(
         "goals: none missed and p99 within 30 ms at 1,000, at most 10 % of a core; p99 within 250 ms at 5,000; a dead one \
          moves the others by less than 10 %; a broadcast is out within 50 ms"
     );
 }
+
+/// How often runs beside a dead executor are compared with runs beside none.
+const ROUNDS: usize = 4;
 
 #[derive(Clone, Copy)]
 struct Case {
