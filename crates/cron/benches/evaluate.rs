@@ -2,7 +2,8 @@
 //!
 //! Every engine is given the same expressions and the same instants, and must find the same dues. Times are the thread's
 //! own processor time, the best of several rounds: on a busy machine the wall clock would punish the engines that take
-//! longest. The table at the end holds the ratios.
+//! longest. The table at the end holds the ratios. Then `next` is measured once more by Criterion, with confidence
+//! intervals.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use cadran_cron::{Dialect, Schedule, Zone};
 use chrono::{DateTime, TimeZone as _, Utc};
+use criterion::Criterion;
 use jiff::Timestamp;
 use nix::time::{ClockId, clock_gettime};
 
@@ -308,6 +310,36 @@ fn main() {
     let (counting, total) =
         best(rounds, || fleet.iter().map(|schedule| schedule.count(START, START + 30 * DAY_MS)).sum::<u64>());
     println!("count {total} dues of 1,000 jobs × 30 days: {:.3} ms", micros(Some(counting)) / 1000.0);
+    if measuring {
+        intervals(&mixed_utc, if quick { 1 } else { 3 });
+    }
+}
+
+/// `next` of a fleet in UTC by every engine, from one instant: medians with their confidence intervals.
+fn intervals(fleet: &Fleet, seconds: u64) {
+    let mut criterion = Criterion::default()
+        .without_plots()
+        .sample_size(20)
+        .warm_up_time(Duration::from_secs(1))
+        .measurement_time(Duration::from_secs(seconds));
+    let utc = Utc.timestamp_millis_opt(START).unwrap();
+    criterion.bench_function("next, mixed, cadran", |bench| {
+        bench.iter(|| fleet.ours.iter().filter_map(|schedule| schedule.next(START)).count());
+    });
+    criterion.bench_function("next, mixed, cron", |bench| {
+        let start = utc.with_timezone(&chrono_tz::UTC);
+        bench.iter(|| fleet.cron.iter().filter_map(|(schedule, _)| schedule.after(&start).next()).count());
+    });
+    criterion.bench_function("next, mixed, croner", |bench| {
+        let start = Timestamp::from_millisecond(START).unwrap().to_zoned(jiff::tz::TimeZone::UTC);
+        let next = |schedule: &croner::Cron| schedule.find_next_occurrence(&start, false).ok();
+        bench.iter(|| fleet.croner.iter().filter_map(|(schedule, _)| next(schedule)).count());
+    });
+    criterion.bench_function("next, mixed, saffron", |bench| {
+        let schedules = fleet.saffron.iter().flatten();
+        bench.iter(|| schedules.clone().filter_map(|schedule| schedule.next_after(utc)).count());
+    });
+    criterion.final_summary();
 }
 
 fn micros(time: Option<Duration>) -> f64 {

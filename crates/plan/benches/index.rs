@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p cadran-plan --bench index [-- --quick] [-- NAME…]` prints a table; every row that has a goal says
 //! whether it was met. Times are the least processor time of several repetitions, on both sides;
-//! percentiles are wall-clock times and want an idle machine.
+//! percentiles are wall-clock times and want an idle machine. `criterion` measures the central rows once more, with
+//! confidence intervals.
 //!
 //! *Plain* is the specification's design written out: `(i64, &str)` pairs, `sort_unstable`, queries that copy. A query is
 //! compared like for like: both sides are read through to the last job, which for plain means copying the pairs and
@@ -12,6 +13,8 @@
 mod fleets;
 #[path = "index/generate.rs"]
 mod generate;
+#[path = "index/intervals.rs"]
+mod intervals;
 #[path = "index/live.rs"]
 mod live;
 #[path = "index/measure.rs"]
@@ -50,6 +53,7 @@ fn main() {
         ("memory", generate::memory),
         ("day", live::day),
         ("sizes", run_list::sizes),
+        ("criterion", intervals::measure),
     ];
     let mut table = Table::default();
     for (name, group) in groups {
