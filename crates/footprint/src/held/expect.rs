@@ -1,10 +1,12 @@
 //! Fetching ahead: what is needed soon is on its way from memory while other work is done.
 //!
-//! A run that waits is a chain of things that lie far apart: its record, its keys, their lines, who stands there. One after
-//! another each costs a fetch; of several runs at once they cost one together. Nothing here changes an answer.
+//! A run that waits is a chain of things that lie far apart: its block, its keys, who waits there. One after another each
+//! costs a fetch; of several runs at once they cost one together. Nothing here changes an answer.
 
 use std::hint::black_box;
 
+use super::blocks::TOGETHER as ENTRIES;
+use super::owners::Tag;
 use super::{Owner, Request, Reservations};
 use crate::chains::NONE;
 
@@ -23,7 +25,9 @@ impl Reservations {
             if self.cells.len() >= KEYS_MIN {
                 self.expect_ends(some);
             }
-            released += some.iter().filter(|&&owner| self.release(owner, granted)).count();
+            for &owner in some {
+                released += usize::from(self.release(owner, granted));
+            }
         }
         released
     }
@@ -34,41 +38,37 @@ impl Reservations {
         if self.cells.len() < KEYS_MIN {
             return;
         }
-        let mut lines = [NONE; TOGETHER];
-        for (request, line) in requests.into_iter().zip(&mut lines) {
-            for at in request.uses() {
-                let Some(cell) = self.cells.get(at.key.0 as usize) else { continue };
-                *line = (*line).min(cell.line);
+        let mut lasts = [NONE; TOGETHER];
+        for (request, last) in requests.into_iter().zip(&mut lasts) {
+            for at in request.packed() {
+                let Some(cell) = self.cells.get(at.key()) else { continue };
+                *last = cell.queue().map_or(*last, |queue| queue.list.last);
             }
         }
-        let firsts = lines.map(|line| self.lines.first(line));
-        let lasts = firsts.map(|first| self.arena.find(first).map_or(NONE, |entry| entry.prev));
-        let seen =
-            lasts.iter().filter_map(|&last| self.arena.find(last)).fold(0, |seen, last| seen ^ last.next);
-        // What was seen is of no use; that it was fetched is.
-        black_box(seen);
+        self.fetch(lasts);
     }
 
     /// Has what the ends of these owners need on its way.
     fn expect_ends(&self, owners: &[Owner]) {
-        let mut starts = [(0, 0); TOGETHER];
-        for (&owner, start) in owners.iter().zip(&mut starts) {
-            if let Some(slot) = self.owners.find(owner) {
-                let record = self.owners.get(slot);
-                *start = (record.start, record.len);
+        let mut slots = [NONE; TOGETHER];
+        for (&owner, slot) in owners.iter().zip(&mut slots) {
+            *slot = self.owners.find(Tag::new(owner), owner, &self.blocks).unwrap_or(NONE);
+        }
+        let mut firsts = [NONE; TOGETHER];
+        for (&slot, first) in slots.iter().zip(&mut firsts) {
+            let Some(block) = self.blocks.find(slot) else { continue };
+            for entry in block.entries() {
+                let Some(cell) = self.cells.get(entry.used.key()) else { continue };
+                *first = cell.queue().map_or(*first, |queue| queue.list.first);
             }
         }
-        let mut lines = [NONE; TOGETHER];
-        for (&(start, len), line) in starts.iter().zip(&mut lines) {
-            for entry in (start..start + len).filter_map(|entry| self.arena.find(entry)) {
-                let Some(cell) = self.cells.get(entry.key().0 as usize) else { continue };
-                *line = (*line).min(cell.line);
-            }
-        }
-        let firsts = lines.map(|line| self.lines.first(line));
-        let waiting = firsts.map(|first| self.arena.find(first).map_or(NONE, |entry| entry.owner()));
-        let waiters = waiting.map(|slot| if slot == NONE { NONE } else { self.owners.get(slot).waiter });
-        let waiters = waiters.into_iter().filter(|&waiter| waiter != NONE);
-        black_box(waiters.fold(0, |seen, waiter| seen ^ self.lines.waiter(waiter).number));
+        self.fetch(firsts);
+    }
+
+    /// Fetches the blocks of entries.
+    fn fetch(&self, entries: [u32; TOGETHER]) {
+        let blocks = entries.iter().filter_map(|&entry| self.blocks.find(entry / ENTRIES as u32));
+        // What was seen is of no use; that it was fetched is.
+        black_box(blocks.fold(0, |seen, block| seen ^ block.owner));
     }
 }

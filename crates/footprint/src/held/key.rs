@@ -1,5 +1,5 @@
 use super::Error;
-use super::arena::KEYS_MAX;
+use super::request::KEYS_MAX;
 use crate::chains::{Chains, NONE};
 use crate::mix;
 

@@ -1,6 +1,9 @@
 //! Looking, without marking: is it free, who is in the way, why.
 
-use super::cell::{FORBIDS, FORGOTTEN, ONE};
+use super::blocks::{List, State};
+use super::cell::{Cell, FORBIDS, ONE};
+use super::line::Line;
+use super::request::Packed;
 use super::{Blocked, Error, Key, Owner, PLACE_MAX, Reservations, Use, Why};
 use crate::Mode;
 use crate::chains::NONE;
@@ -8,57 +11,75 @@ use crate::chains::NONE;
 /// Tickets looked at to find one that is in the way. The first nearly always is; where it is not, naming it is near enough.
 const LOOK_MAX: usize = 16;
 
+/// What a request finds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// All its keys are free for it, and nobody waits for any of them.
+    Free,
+    /// Some are taken, or somebody waits, or units must be counted.
+    Taken,
+}
+
 impl Reservations {
     /// Why an owner waits; none when it does not.
     pub fn why(&self, owner: Owner) -> Option<Why> {
-        let slot = self.owners.find(owner)?;
-        let waiter = self.lines.waiter(self.owners.waiter(slot)?);
-        let tries = waiter.tries;
-        if waiter.has_ticket {
-            let entry = self.owners.get(slot).entries().find(|&entry| self.arena.get(entry).is_in_line())?;
-            let wanted = self.arena.used(entry);
-            let place = self.place_in_line(wanted.key, entry);
-            return Some(Why { blocked: self.blocked_at(wanted, entry), ticket: true, place, tries });
+        let slot = self.find(owner)?;
+        let state = self.blocks.state(slot);
+        if state == State::Holds {
+            return None;
         }
-        let wanted = self.arena.used(waiter.watched);
-        let line = self.cells[wanted.key.0 as usize].line;
-        let place = self.lines.before(wanted.key.0, line, waiter.urgency(), PLACE_MAX);
-        Some(Why { blocked: self.blocked_at(wanted, NONE), ticket: false, place, tries })
+        let wait = self.watches.wait(slot);
+        let in_line = |entry: &u32| self.blocks.get(*entry).used.is_in_line();
+        let (entry, ticket) = match state {
+            State::Watches(entry) => (entry, false),
+            _ => (self.blocks.entries(slot).find(in_line)?, true),
+        };
+        let wanted = self.blocks.used(entry);
+        let line = self.look_at_line(wanted.key);
+        let place = if ticket {
+            let before = |&at: &u32| at != entry;
+            self.blocks.walk(line.tickets).take(PLACE_MAX as usize).take_while(before).count() as u32
+        } else {
+            self.watches.before(wanted.key, &line, self.watches.urgency(slot), PLACE_MAX, &self.blocks)
+        };
+        let blocked = self.blocked_at(wanted, if ticket { entry } else { NONE });
+        Some(Why { blocked, ticket, place, tries: wait.tries })
     }
 
-    /// The first use that is not to be had, against those that hold and those with a ticket.
-    #[inline]
-    pub(super) fn first_blocked(&self, uses: &[Use]) -> Result<Option<usize>, Error> {
-        for (at, wanted) in uses.iter().enumerate() {
-            let cell = self.cells.get(wanted.key.0 as usize).ok_or(Error::Forgotten(wanted.key))?;
-            let held = cell.held & FORBIDS[wanted.mode as usize] != 0;
-            if held || cell.line != NONE {
-                if cell.line == FORGOTTEN {
-                    return Err(Error::Forgotten(wanted.key));
-                }
-                if held || self.is_blocked(*wanted) {
-                    // What is forgotten is said, even where something else is in the way.
-                    let gone = |at: &&Use| {
-                        self.cells.get(at.key.0 as usize).is_none_or(|cell| cell.line == FORGOTTEN)
-                    };
-                    return match uses[at..].iter().find(gone) {
-                        Some(gone) => Err(Error::Forgotten(gone.key)),
-                        None => Ok(Some(at)),
-                    };
-                }
-            }
+    /// Looks at the keys of a request: one decision for all of them.
+    #[inline(always)]
+    pub(super) fn look(&self, uses: &[Packed]) -> Result<Look, Error> {
+        let (mut taken, mut gone) = (0, false);
+        for wanted in uses {
+            let Some(cell) = self.cells.get(wanted.key()) else { return Err(self.forgotten(uses)) };
+            taken |= cell.held & FORBIDS[wanted.mode_number()] | u64::from(cell.line != NONE);
+            gone |= cell.is_gone();
         }
-        Ok(None)
+        match gone {
+            true => Err(self.forgotten(uses)),
+            false if taken == 0 => Ok(Look::Free),
+            false => Ok(Look::Taken),
+        }
+    }
+
+    /// Says which key is not known any more, even where something else is in the way.
+    #[cold]
+    fn forgotten(&self, uses: &[Packed]) -> Error {
+        let gone = |key: &Key| self.cells.get(*key).is_none_or(Cell::is_gone);
+        uses.iter().map(|at| at.key()).find(gone).map_or(Error::Full, Error::Forgotten)
     }
 
     /// Whether a use is not to be had, against those that hold and those with a ticket.
+    #[inline]
     pub(super) fn is_blocked(&self, wanted: Use) -> bool {
-        let cell = &self.cells[wanted.key.0 as usize];
+        let cell = self.cells.at(wanted.key);
         let forbids = FORBIDS[wanted.mode as usize];
-        if cell.held & forbids != 0 || cell.line == NONE {
-            return cell.held & forbids != 0;
+        let held = cell.held & forbids != 0;
+        // Who waits in a queue waits for one that has the key alone.
+        if held || cell.line == NONE {
+            return held;
         }
-        let line = self.lines.line(cell.line);
+        let Some(line) = cell.line().map(|line| self.lines.at(line)) else { return held };
         match line.capacity {
             Some(capacity) => is_short(cell.held + line.lined, wanted.units, capacity),
             None => line.lined & forbids != 0,
@@ -67,44 +88,34 @@ impl Reservations {
 
     /// What stops a use that is stopped. With a ticket, `entry` is its place in line: only those before it count.
     pub(super) fn blocked_at(&self, wanted: Use, entry: u32) -> Blocked {
-        let cell = &self.cells[wanted.key.0 as usize];
-        let stopped_by_holder = cell.held & FORBIDS[wanted.mode as usize] != 0;
-        let first = if cell.line == NONE { NONE } else { self.lines.line(cell.line).first };
-        let at = match (cell.head, first) {
-            (head, _) if head != NONE && (stopped_by_holder || wanted.mode == Mode::Units) => head,
-            (head, NONE) => head,
-            (_, first) => {
-                let mut at = first;
-                for _ in 0..LOOK_MAX {
-                    let excluded =
-                        ONE[self.arena.get(at).mode() as usize] & FORBIDS[wanted.mode as usize] != 0;
-                    if at == entry || excluded {
-                        break;
-                    }
-                    at = self.arena.get(at).next;
-                }
-                if at == entry { first } else { at }
-            }
+        let cell = self.cells.at(wanted.key);
+        let forbids = FORBIDS[wanted.mode as usize];
+        let tickets = cell.line().map_or(List::EMPTY, |line| self.lines.at(line).tickets);
+        let by_holder = cell.held & forbids != 0 || wanted.mode == Mode::Units || tickets.is_empty();
+        let at = if cell.head != NONE && by_holder {
+            cell.head
+        } else {
+            let mut before = self.blocks.walk(tickets).take(LOOK_MAX).take_while(|&at| at != entry);
+            let excluded = |&at: &u32| ONE[self.blocks.get(at).used.mode() as usize] & forbids != 0;
+            before.find(excluded).unwrap_or(tickets.first)
         };
-        let in_the_way = self.arena.get(at);
-        let owner = self.owners.get(in_the_way.owner());
+        let slot = self.blocks.slot(at);
         Blocked {
             key: wanted.key,
             wanted: wanted.mode,
-            mode: in_the_way.mode(),
-            holder: owner.owner,
-            in_line: owner.waiter != NONE,
+            mode: self.blocks.get(at).used.mode(),
+            holder: self.blocks.owner(slot),
+            in_line: !self.blocks.holds(slot),
         }
     }
 
-    fn place_in_line(&self, key: Key, entry: u32) -> u32 {
-        let mut at = self.lines.line(self.cells[key.0 as usize].line).first;
-        let mut place = 0;
-        while at != entry && place < PLACE_MAX {
-            place += 1;
-            at = self.arena.get(at).next;
+    /// The line of a key, or what it would be.
+    fn look_at_line(&self, key: Key) -> Line {
+        let cell = self.cells.at(key);
+        match cell.line() {
+            Some(line) => *self.lines.at(line),
+            None => cell.queue().map_or(Line::new(None), Line::of_queue),
         }
-        place
     }
 }
 

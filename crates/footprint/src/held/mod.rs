@@ -20,7 +20,7 @@
 //! are used again, so a steady load allocates nothing.
 
 mod answer;
-mod arena;
+mod blocks;
 mod cell;
 mod expect;
 mod key;
@@ -31,20 +31,23 @@ mod request;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use answer::{Blocked, Error, PLACE_MAX, Refusal, Standing, Why};
-pub use arena::KEYS_MAX;
 pub use cell::OWNERS_MAX;
 pub use key::{DEPTH_MAX, Key, segments};
-pub use request::{ENTRIES_MAX, Need, Request, Use};
+pub use request::{ENTRIES_MAX, KEYS_MAX, Need, Request, Use};
 
 use crate::Mode;
 use crate::chains::NONE;
-use arena::Arena;
-use cell::Cell;
+use blocks::{Blocks, State};
+use cell::{Cell, Cells};
 use key::Keys;
-use line::{Lines, Waiter};
-use owners::{Owners, Record};
+use line::{Line, Lines};
+use look::Look;
+use owners::{Owners, Tag};
+use request::Packed;
+use watch::Watches;
 
 /// Who holds or waits: a number of the caller's choice.
 pub type Owner = u64;
@@ -72,10 +75,11 @@ pub struct Reservations {
     limits: Limits,
     keys: Keys,
     /// What is marked on each key, by its number.
-    cells: Vec<Cell>,
+    cells: Cells,
     owners: Owners,
-    arena: Arena,
+    blocks: Blocks,
     lines: Lines,
+    watches: Watches,
     /// Waiters and tickets so far.
     numbers: u64,
     scratch: serve::Scratch,
@@ -87,10 +91,11 @@ impl Reservations {
         Reservations {
             limits: Limits { owners_max: limits.owners_max.min(OWNERS_MAX), ..limits },
             keys: Keys::default(),
-            cells: Vec::new(),
+            cells: Cells::default(),
             owners: Owners::default(),
-            arena: Arena::default(),
+            blocks: Blocks::default(),
             lines: Lines::default(),
+            watches: Watches::default(),
             numbers: 0,
             scratch: serve::Scratch::default(),
         }
@@ -99,12 +104,7 @@ impl Reservations {
     /// The key of a path, made when it is new. A name is split by [`segments`].
     pub fn key<'a>(&mut self, path: impl IntoIterator<Item = &'a str>) -> Result<Key, Error> {
         let cells = &mut self.cells;
-        self.keys.intern(path, |made| {
-            if cells.len() <= made.0 as usize {
-                cells.resize(made.0 as usize + 1, Cell::FREE);
-            }
-            cells[made.0 as usize] = Cell::FREE;
-        })
+        self.keys.intern(path, |made| cells.make(made))
     }
 
     /// The segments of a key's path; none when it is forgotten.
@@ -118,17 +118,17 @@ impl Reservations {
     pub fn set_capacity(&mut self, key: Key, capacity: u32, granted: &mut Vec<Owner>) -> Result<(), Error> {
         let node = self.keys.node(key).ok_or(Error::Forgotten(key))?;
         if node.capacity.is_none() {
-            let awaited = self.lines.waiting().any(|waiter| {
-                let record = self.owners.get(waiter.owner);
-                record.entries().any(|entry| self.arena.get(entry).key() == key)
-            });
-            let cell = &mut self.cells[key.0 as usize];
+            let awaited = self
+                .blocks
+                .waiting()
+                .any(|slot| self.blocks.entries(slot).any(|entry| self.blocks.get(entry).used.key() == key));
+            let cell = self.cells.at_mut(key);
             if node.children > 0 || cell.held != 0 || cell.line != NONE || awaited {
                 return Err(Error::Pool);
             }
-            cell.line = self.lines.open(Some(capacity));
-        } else {
-            self.lines.line_mut(self.cells[key.0 as usize].line).capacity = Some(capacity);
+            cell.line = self.lines.open(Line::new(Some(capacity)));
+        } else if let Some(line) = self.cells.at(key).line() {
+            self.lines.at_mut(line).capacity = Some(capacity);
         }
         if let Some(node) = self.keys.node_mut(key) {
             node.capacity = Some(capacity);
@@ -155,13 +155,13 @@ impl Reservations {
     pub fn forget_unused(&mut self) -> usize {
         let mut used: Vec<bool> =
             self.cells.iter().map(|cell| cell.head != NONE || cell.line != NONE).collect();
-        for waiter in self.lines.waiting() {
-            for entry in self.owners.get(waiter.owner).entries() {
-                used[self.arena.get(entry).key().0 as usize] = true;
+        for slot in self.blocks.waiting() {
+            for entry in self.blocks.entries(slot) {
+                used[self.blocks.get(entry).used.key().0 as usize] = true;
             }
         }
         let cells = &mut self.cells;
-        self.keys.forget(|key| used[key.0 as usize], |gone| cells[gone.0 as usize] = Cell::GONE)
+        self.keys.forget(|key| used[key.0 as usize], |gone| *cells.at_mut(gone) = Cell::GONE)
     }
 
     /// Makes a request of needs.
@@ -177,60 +177,53 @@ impl Reservations {
 
     /// Takes all of the request, or nothing.
     pub fn acquire(&mut self, owner: Owner, request: &Request) -> Result<(), Refusal> {
-        let hash = self.may_enter(owner, request)?;
-        match self.first_blocked(request.uses())? {
-            Some(at) => Err(Refusal::Blocked(self.blocked_at(request.uses()[at], NONE))),
-            None => {
-                self.hold(owner, hash, request);
-                Ok(())
-            }
+        let tag = self.may_enter(owner, request)?;
+        if self.look(request.packed())? == Look::Taken
+            && let Some(wanted) = request.uses().find(|&wanted| self.is_blocked(wanted))
+        {
+            return Err(Refusal::Blocked(self.blocked_at(wanted, NONE)));
         }
+        self.hold(owner, tag, request);
+        Ok(())
     }
 
     /// As [`acquire`](Reservations::acquire), and waits when it cannot be had now.
     pub fn wait(&mut self, owner: Owner, rank: Rank, request: &Request) -> Result<Standing, Error> {
-        let hash = self.may_enter(owner, request)?;
-        let Some(at) = self.first_blocked(request.uses())? else {
-            self.hold(owner, hash, request);
+        let tag = self.may_enter(owner, request)?;
+        if self.look(request.packed())? == Look::Free {
+            self.hold(owner, tag, request);
             return Ok(Standing::Holds);
-        };
-        let is_ordered = |at: &Use| self.keys.is_ordered(at.key);
-        let at_once = self.limits.tries_max <= 1 || request.uses().iter().any(is_ordered);
-        let slot = self.enter(owner, hash, request);
-        self.numbers += 1;
-        let waiter = self.lines.add(Waiter::new(slot, rank, self.numbers));
-        self.owners.get_mut(slot).waiter = waiter;
-        if at_once {
-            self.take_ticket(waiter);
-        } else {
-            let entry = self.owners.get(slot).start + at as u32;
-            self.park(waiter, entry);
         }
-        Ok(Standing::Waits)
+        let slot = self.enter(owner, tag, request);
+        self.numbers += 1;
+        self.watches.begin(slot, rank, self.numbers);
+        let is_ordered = |at: &Packed| self.keys.is_ordered(at.key());
+        if self.limits.tries_max <= 1 || request.packed().iter().any(is_ordered) {
+            self.take_ticket(slot);
+        } else if let Some(stopped) = self.mark_or_stop(slot) {
+            self.park(slot, stopped);
+        }
+        Ok(if self.blocks.holds(slot) { Standing::Holds } else { Standing::Waits })
     }
 
     /// Gives a waiter a ticket: from now on nothing that conflicts with it passes. Says whether it waited without one.
     pub fn ticket(&mut self, owner: Owner) -> bool {
-        let waiter = self.owners.find(owner).and_then(|slot| self.owners.waiter(slot));
-        match waiter {
-            Some(waiter) if !self.lines.waiter(waiter).has_ticket => {
-                self.unpark(waiter);
-                self.take_ticket(waiter);
-                true
-            }
-            _ => false,
-        }
+        let Some(slot) = self.find(owner) else { return false };
+        let State::Watches(entry) = self.blocks.state(slot) else { return false };
+        self.unpark(entry);
+        self.take_ticket(slot);
+        true
     }
 
     /// Ends what an owner holds. Those that hold now what they waited for are added to `granted`: tickets first, in
     /// their order, then by rank. Says whether it held anything.
     pub fn release(&mut self, owner: Owner, granted: &mut Vec<Owner>) -> bool {
-        let hash = owners::hash(owner);
-        match self.owners.find_hashed(hash, owner) {
-            Some(slot) if self.owners.get(slot).waiter == NONE => {
-                self.leave(slot, hash);
+        let tag = Tag::new(owner);
+        match self.owners.find(tag, owner, &self.blocks) {
+            Some(slot) if self.blocks.holds(slot) => {
+                self.unmark_all(slot);
+                self.leave(owner, tag, slot);
                 self.serve(granted);
-                self.begin_again_if_empty();
                 true
             }
             _ => false,
@@ -239,24 +232,21 @@ impl Reservations {
 
     /// Ends the wait of an owner; those that it was in the way of are added to `granted`. Says whether it waited.
     pub fn withdraw(&mut self, owner: Owner, granted: &mut Vec<Owner>) -> bool {
-        let slot = self.owners.find(owner);
-        let Some((slot, waiter)) = slot.and_then(|slot| Some((slot, self.owners.waiter(slot)?))) else {
-            return false;
-        };
-        if !self.lines.waiter(waiter).has_ticket {
-            self.unpark(waiter);
+        let Some(slot) = self.find(owner) else { return false };
+        match self.blocks.state(slot) {
+            State::Holds => return false,
+            State::Watches(entry) => self.unpark(entry),
+            State::InLine(_) => self.leave_lines(slot),
         }
-        self.leave(slot, owners::hash(owner));
-        self.lines.remove(waiter);
+        self.leave(owner, Tag::new(owner), slot);
         self.serve(granted);
-        self.begin_again_if_empty();
         true
     }
 
     /// Where an owner stands, if it is here.
     pub fn standing(&self, owner: Owner) -> Option<Standing> {
-        let slot = self.owners.find(owner)?;
-        Some(if self.owners.waiter(slot).is_some() { Standing::Waits } else { Standing::Holds })
+        let slot = self.find(owner)?;
+        Some(if self.blocks.holds(slot) { Standing::Holds } else { Standing::Waits })
     }
 
     /// How many hold or wait.
@@ -269,44 +259,55 @@ impl Reservations {
         self.len() == 0
     }
 
-    /// Whether an owner is new and there is room for it; its hash.
     #[inline]
-    fn may_enter(&self, owner: Owner, request: &Request) -> Result<u64, Error> {
-        let hash = owners::hash(owner);
-        if self.owners.find_hashed(hash, owner).is_some() {
+    fn find(&self, owner: Owner) -> Option<u32> {
+        self.owners.find(Tag::new(owner), owner, &self.blocks)
+    }
+
+    /// Whether an owner is new and there is room for it.
+    #[inline(always)]
+    fn may_enter(&self, owner: Owner, request: &Request) -> Result<Tag, Error> {
+        let tag = Tag::new(owner);
+        if self.owners.find(tag, owner, &self.blocks).is_some() {
             return Err(Error::OwnerKnown(owner));
         }
-        if self.owners.len() >= self.limits.owners_max {
+        if self.owners.len() >= self.limits.owners_max || !self.blocks.has_room(request.packed().len()) {
             return Err(Error::Full);
         }
-        self.arena.has_room(request.uses().len())?;
-        Ok(hash)
+        Ok(tag)
     }
 
-    /// When nobody is left, lists are filled from their beginnings again: who comes one after another then stands side by
-    /// side, whatever the order in which those before left.
-    #[inline]
-    fn begin_again_if_empty(&mut self) {
-        if self.owners.len() == 0 {
-            self.owners.begin_again();
-            self.arena.begin_again();
-            self.lines.begin_again();
+    /// Gives an owner a slot, and marks nothing.
+    #[inline(always)]
+    fn enter(&mut self, owner: Owner, tag: Tag, request: &Request) -> u32 {
+        let slot = self.blocks.place(owner, request);
+        self.owners.insert(tag, slot, &self.blocks);
+        slot
+    }
+
+    #[inline(always)]
+    fn hold(&mut self, owner: Owner, tag: Tag, request: &Request) {
+        let slot = self.enter(owner, tag, request);
+        let entries = self.blocks.entries(slot);
+        match request.units() {
+            None => {
+                for (entry, used) in entries.zip(request.packed()) {
+                    self.mark(entry, used.key(), used.mode(), 0);
+                }
+            }
+            Some(_) => self.mark_all(slot),
         }
     }
 
-    /// Gives an owner a slot and a block, and marks nothing.
+    /// Takes an owner out that has no marks any more.
     #[inline]
-    fn enter(&mut self, owner: Owner, hash: u64, request: &Request) -> u32 {
-        let start = self.arena.place(self.owners.next(), request.uses());
-        self.owners
-            .insert(hash, Record { owner, start, len: request.uses().len() as u32, waiter: NONE, in_line: 0 })
-    }
-
-    #[inline]
-    fn hold(&mut self, owner: Owner, hash: u64, request: &Request) {
-        let slot = self.enter(owner, hash, request);
-        for (entry, &at) in (self.owners.get(slot).start..).zip(request.uses()) {
-            self.mark_use(entry, at);
+    fn leave(&mut self, owner: Owner, tag: Tag, slot: u32) {
+        self.owners.remove(tag, owner, slot);
+        self.blocks.vacate(slot);
+        if self.owners.len() == 0 {
+            // Blocks are filled from their beginning again: who comes one after another then stands side by side,
+            // whatever the order in which those before left.
+            self.blocks.begin_again();
         }
     }
 }

@@ -1,6 +1,6 @@
 use std::cmp::Ordering;
 
-use super::{Error, Key, key::Keys};
+use super::{Error, Key, cell::MODES, key::Keys};
 use crate::Mode;
 
 /// Keys in one request, those above them included: a check walks them all.
@@ -32,21 +32,79 @@ pub struct Use {
 
 /// A set of uses: sorted, without duplicates, with what they mean for the keys above. Made by
 /// [`Reservations::request`](super::Reservations::request).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    uses: Vec<Use>,
+    uses: Uses,
+}
+
+/// Few keys stand in the request itself, so that one fetch brings them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Uses {
+    Few(u8, [Packed; FEW]),
+    Many(Box<Many>),
+}
+
+/// Keys of an ordinary request, those above them included.
+const FEW: usize = 4;
+
+/// Many keys, or units of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Many {
+    uses: Vec<Packed>,
+    /// Of each.
+    units: Vec<u32>,
+}
+
+const KEY_BITS: u32 = 28;
+const MODE_BITS: u32 = 3;
+/// Keys known at once: what fits beside a mode and a bit in 32 bits.
+pub const KEYS_MAX: usize = 1 << KEY_BITS;
+/// It stands in line.
+const IN_LINE: u32 = 1 << (KEY_BITS + MODE_BITS);
+
+/// A key, the way it is used, and whether that is waited for in line: four bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Packed(u32);
+
+impl Packed {
+    pub(crate) const NONE: Packed = Packed(0);
+
+    #[inline]
+    fn new(key: Key, mode: Mode) -> Packed {
+        Packed(key.0 | (mode as u32) << KEY_BITS)
+    }
+
+    #[inline]
+    pub(crate) fn key(self) -> Key {
+        Key(self.0 & (KEYS_MAX as u32 - 1))
+    }
+
+    #[inline]
+    pub(crate) fn mode(self) -> Mode {
+        MODES[self.mode_number()]
+    }
+
+    /// The number of the mode.
+    #[inline]
+    pub(crate) fn mode_number(self) -> usize {
+        // There are seven; tables of eight keep the compiler from checking it.
+        (self.0 >> KEY_BITS) as usize % (1 << MODE_BITS)
+    }
+
+    #[inline]
+    pub(crate) fn is_in_line(self) -> bool {
+        self.0 & IN_LINE != 0
+    }
+
+    #[inline]
+    pub(crate) fn set_in_line(&mut self, in_line: bool) {
+        self.0 = if in_line { self.0 | IN_LINE } else { self.0 & !IN_LINE };
+    }
 }
 
 impl Request {
     pub(crate) fn new(needs: &[Need], keys: &Keys) -> Result<Request, Error> {
-        let mut request = Request::default();
-        request.set(needs, keys)?;
-        Ok(request)
-    }
-
-    /// Makes another request of this one, in its memory.
-    pub(crate) fn set(&mut self, needs: &[Need], keys: &Keys) -> Result<(), Error> {
-        self.uses.clear();
+        let mut uses: Vec<Use> = Vec::with_capacity(needs.len());
         for need in needs {
             let (key, mode, units) = match *need {
                 Need::Read(key) => (key, Mode::Read, 0),
@@ -64,36 +122,60 @@ impl Request {
                 (Mode::Units, Some(_)) | (_, None) => {}
                 (_, Some(_)) => return Err(Error::Pool),
             }
-            self.uses.push(Use { key, mode, units });
+            uses.push(Use { key, mode, units });
             let (mut at, above) = (node.parent, mode.above());
             while let (Some(key), Some(mode)) = (at, above) {
-                self.uses.push(Use { key, mode, units: 0 });
+                uses.push(Use { key, mode, units: 0 });
                 at = keys.node(key).ok_or(Error::Forgotten(key))?.parent;
             }
-            if self.uses.len() > 2 * ENTRIES_MAX {
-                self.compact();
+            if uses.len() > 2 * ENTRIES_MAX {
+                compact(&mut uses);
             }
         }
-        self.compact();
-        if self.uses.len() > ENTRIES_MAX { Err(Error::TooManyKeys) } else { Ok(()) }
+        compact(&mut uses);
+        if uses.len() > ENTRIES_MAX { Err(Error::TooManyKeys) } else { Ok(Request::pack(&uses)) }
     }
 
-    /// Every key once, with its uses joined and its most units.
-    fn compact(&mut self) {
-        self.uses.sort_unstable();
-        self.uses.dedup_by(|next, kept| {
-            let same = next.key == kept.key;
-            if same {
-                kept.mode = kept.mode.joined(next.mode);
-                kept.units = kept.units.max(next.units);
-            }
-            same
-        });
+    pub(crate) fn pack(uses: &[Use]) -> Request {
+        let packed = uses.iter().map(|at| Packed::new(at.key, at.mode));
+        let uses = if uses.len() <= FEW && uses.iter().all(|at| at.units == 0) {
+            let mut few = [Packed::NONE; FEW];
+            few.iter_mut().zip(packed).for_each(|(into, at)| *into = at);
+            Uses::Few(uses.len() as u8, few)
+        } else {
+            let units = uses.iter().map(|at| at.units).collect();
+            Uses::Many(Box::new(Many { uses: packed.collect(), units }))
+        };
+        Request { uses }
     }
 
     /// Its uses, each key once, in the order of their numbers.
-    pub fn uses(&self) -> &[Use] {
-        &self.uses
+    pub fn uses(&self) -> impl Iterator<Item = Use> {
+        (0..self.packed().len()).map(|at| self.at(at))
+    }
+
+    /// One of its uses.
+    pub(crate) fn at(&self, at: usize) -> Use {
+        let packed = self.packed()[at];
+        let units = self.units().map_or(0, |units| units[at]);
+        Use { key: packed.key(), mode: packed.mode(), units }
+    }
+
+    #[inline]
+    pub(crate) fn packed(&self) -> &[Packed] {
+        match &self.uses {
+            Uses::Few(len, few) => &few[..usize::from(*len).min(FEW)],
+            Uses::Many(many) => &many.uses,
+        }
+    }
+
+    /// Units of each use, when there may be any.
+    #[inline]
+    pub(crate) fn units(&self) -> Option<&[u32]> {
+        match &self.uses {
+            Uses::Few(..) => None,
+            Uses::Many(many) => Some(&many.units),
+        }
     }
 
     /// Whether two owners may not have these at the same time: the first key at fault, how this one and the other
@@ -103,7 +185,7 @@ impl Request {
         other: &Request,
         capacity: impl Fn(Key) -> u32,
     ) -> Option<(Key, Mode, Mode)> {
-        let (mut left, mut right) = (self.uses.iter().peekable(), other.uses.iter().peekable());
+        let (mut left, mut right) = (self.uses().peekable(), other.uses().peekable());
         while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
             let units = u64::from(a.units) + u64::from(b.units);
             match a.key.cmp(&b.key) {
@@ -117,6 +199,19 @@ impl Request {
         }
         None
     }
+}
+
+/// Every key once, with its uses joined and its most units.
+fn compact(uses: &mut Vec<Use>) {
+    uses.sort_unstable();
+    uses.dedup_by(|next, kept| {
+        let same = next.key == kept.key;
+        if same {
+            kept.mode = kept.mode.joined(next.mode);
+            kept.units = kept.units.max(next.units);
+        }
+        same
+    });
 }
 
 #[cfg(test)]
@@ -133,7 +228,7 @@ mod tests {
         keys.node_mut(pool).unwrap().capacity = Some(4);
         let check = |needs: &[Need], expected: &[(Key, Mode)]| {
             let request = Request::new(needs, &keys).unwrap();
-            let uses: Vec<_> = request.uses.iter().map(|at| (at.key, at.mode)).collect();
+            let uses: Vec<_> = request.uses().map(|at| (at.key, at.mode)).collect();
             assert_eq!(uses, expected, "{needs:?}");
         };
         check(&[Need::Read(a), Need::Read(a)], &[(a, Read)]);
@@ -145,7 +240,7 @@ mod tests {
         check(&[Need::Units(pool, 0)], &[]);
         check(&[], &[]);
         let request = Request::new(&[Need::Units(pool, 1), Need::Units(pool, 3)], &keys).unwrap();
-        assert_eq!(request.uses[0].units, 3);
+        assert_eq!(request.at(0).units, 3);
         assert_eq!(Request::new(&[Need::Read(pool)], &keys), Err(Error::Pool));
         assert_eq!(Request::new(&[Need::Units(a, 1)], &keys), Err(Error::NoPool(a)));
         assert_eq!(Request::new(&[Need::Read(Key(99))], &keys), Err(Error::Forgotten(Key(99))));

@@ -3,10 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::cell::{COUNTERS, FORBIDS, ONE};
-use super::line::Watch;
+use super::blocks::State;
+use super::cell::{ALONE, COUNTERS, Cell, FORBIDS, Kind, ONE, Queue};
+use super::line::Line;
 use super::look::is_short;
-use super::{Key, Owner, Rank, Reservations, Use};
+use super::watch::Urgency;
+use super::{Key, Owner, Reservations, Use};
 use crate::Mode;
 use crate::chains::NONE;
 
@@ -17,220 +19,340 @@ const PASS_MAX: u32 = 1_000;
 /// Lists that are used again and again.
 #[derive(Default)]
 pub(super) struct Scratch {
-    /// Keys with waiters that were given back.
+    /// Keys with a line that were given back.
     pub(super) freed: Vec<Key>,
+    /// Keys with a queue of watchers that were given back, and that queue.
+    watched: Vec<(Key, Queue)>,
     /// Slots of owners that have all they stood in line for.
     complete: Vec<u32>,
     /// The most urgent watcher of each list that may go on.
     fronts: BinaryHeap<Reverse<Front>>,
 }
 
-impl Scratch {
-    fn push_front(&mut self, front: Option<Front>) {
-        self.fronts.extend(front.map(Reverse));
-    }
-}
-
 /// The most urgent of those that watch for the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Front {
-    urgency: (Rank, u64),
-    waiter: u32,
-    watch: Watch,
+    urgency: Urgency,
+    /// The entry that watches.
+    entry: u32,
 }
 
 impl Reservations {
-    /// Marks one use, which nothing stops.
-    #[inline]
-    pub(super) fn mark(&mut self, entry: u32) {
-        self.mark_use(entry, self.arena.used(entry));
-    }
-
-    /// Marks the use that an entry stands for.
-    #[inline]
-    pub(super) fn mark_use(&mut self, entry: u32, Use { key, mode, units }: Use) {
-        let cell = &mut self.cells[key.0 as usize];
+    /// Marks the use that an entry stands for, which nothing stops.
+    #[inline(always)]
+    pub(super) fn mark(&mut self, entry: u32, key: Key, mode: Mode, units: u32) {
+        let cell = self.cells.at_mut(key);
         cell.held += ONE[mode as usize] + u64::from(units);
-        self.arena.link(&mut cell.head, entry, mode != Mode::ReadBelow);
+        if cell.head == NONE {
+            cell.head = entry;
+        } else {
+            self.blocks.link(&mut cell.head, entry, mode != Mode::ReadBelow);
+        }
     }
 
-    /// Takes away all marks of an owner, and the owner. Keys with waiters are noted for [`serve`](Reservations::serve).
+    /// Marks all uses of an owner.
+    pub(super) fn mark_all(&mut self, slot: u32) {
+        for entry in self.blocks.entries(slot) {
+            let Use { key, mode, units } = self.blocks.used(entry);
+            self.mark(entry, key, mode, units);
+        }
+    }
+
+    /// Takes away the marks of an owner that holds. Keys with waiters are noted for [`serve`](Reservations::serve).
     #[inline]
-    pub(super) fn leave(&mut self, slot: u32, hash: u64) {
-        let record = *self.owners.get(slot);
-        let marked = record.waiter == NONE || self.lines.waiter(record.waiter).has_ticket;
-        for entry in record.entries().filter(|_| marked) {
-            let Use { key, mode, units } = self.arena.used(entry);
-            let cell = &mut self.cells[key.0 as usize];
-            let one = ONE[mode as usize] + u64::from(units);
-            if self.arena.get(entry).is_in_line() {
-                let line = self.lines.line_mut(cell.line);
-                line.leaves(mode, units);
-                self.arena.unlink(&mut line.first, entry);
+    pub(super) fn unmark_all(&mut self, slot: u32) {
+        for at in self.blocks.entries(slot) {
+            let entry = *self.blocks.get(at);
+            let cell = self.cells.at_mut(entry.used.key());
+            if cell.line == NONE && entry.next == at {
+                // It alone held it, and nobody waits.
+                cell.held -= ONE[entry.used.mode_number()];
+                cell.head = NONE;
             } else {
-                cell.held -= one;
-                self.arena.unlink(&mut cell.head, entry);
-            }
-            if cell.line != NONE {
-                self.scratch.freed.push(key);
+                self.unmark(at);
             }
         }
-        self.arena.vacate(record.start, record.len);
-        self.owners.remove(hash, slot);
     }
 
-    /// Lets go on whoever can, now that the noted keys were given back: first those in line, then those that watch.
-    pub(super) fn serve(&mut self, granted: &mut Vec<Owner>) {
-        if self.scratch.freed.is_empty() {
-            return;
+    /// Takes away one mark.
+    fn unmark(&mut self, entry: u32) {
+        let Use { key, mode, units } = self.blocks.used(entry);
+        let cell = self.cells.at_mut(key);
+        match cell.queue() {
+            Some(Queue { kind: Kind::Tickets, .. }) => return self.pass_on(key),
+            Some(queue) => {
+                *cell = Cell::FREE;
+                self.scratch.watched.push((key, queue));
+                return;
+            }
+            None if cell.line != NONE => self.scratch.freed.push(key),
+            None => {}
         }
-        let freed = std::mem::take(&mut self.scratch.freed);
-        let mut watched = false;
+        cell.held -= ONE[mode as usize] + u64::from(units);
+        self.blocks.unlink(&mut cell.head, entry);
+    }
+
+    /// Takes away the marks of an owner with a ticket, and its places in line.
+    pub(super) fn leave_lines(&mut self, slot: u32) {
+        for entry in self.blocks.entries(slot) {
+            if !self.blocks.get(entry).used.is_in_line() {
+                self.unmark(entry);
+                continue;
+            }
+            let key = self.blocks.get(entry).used.key();
+            let line = self.line_of(key);
+            self.lines.at_mut(line).leave(entry, &mut self.blocks);
+            self.scratch.freed.push(key);
+        }
+    }
+
+    /// Gives a key that one had alone to the first of its queue.
+    fn pass_on(&mut self, key: Key) {
+        let cell = self.cells.at_mut(key);
+        let Some(mut queue) = cell.queue() else { return };
+        let first = queue.list.first;
+        let entry = self.blocks.get_mut(first);
+        queue.list.first = entry.next;
+        queue.len -= 1;
+        (entry.next, entry.prev) = (first, first);
+        entry.used.set_in_line(false);
+        cell.set_queue(queue);
+        cell.head = first;
+        let slot = self.blocks.slot(first);
+        if self.blocks.is_served(slot) {
+            self.scratch.complete.push(slot);
+        }
+    }
+
+    /// Lets go on whoever can, now that marks were taken away: first those in line, then those that watch.
+    #[inline]
+    pub(super) fn serve(&mut self, granted: &mut Vec<Owner>) {
+        match (self.scratch.freed.len(), self.scratch.watched.len()) {
+            (0, 0) => self.grant_complete(granted),
+            (0, 1) => self.serve_queue(granted),
+            _ => self.serve_lines(granted),
+        }
+    }
+
+    /// Tries those of the one queue of watchers whose key was given back, until one has the key.
+    fn serve_queue(&mut self, granted: &mut Vec<Owner>) {
+        self.grant_complete(granted);
+        let Some((key, mut queue)) = self.scratch.watched.pop() else { return };
+        while queue.len > 0 && self.cells.at(key).head == NONE {
+            let first = queue.list.first;
+            queue.list.first = self.blocks.get(first).next;
+            queue.len -= 1;
+            self.try_again(first, granted);
+        }
+        if queue.len > 0 {
+            self.cells.at_mut(key).set_queue(queue);
+        }
+    }
+
+    #[inline]
+    fn grant_complete(&mut self, granted: &mut Vec<Owner>) {
+        if self.scratch.complete.len() > 1 {
+            self.scratch.complete.sort_unstable_by_key(|&slot| self.watches.wait(slot).number);
+        }
+        for &slot in &self.scratch.complete {
+            granted.push(self.blocks.owner(slot));
+        }
+        self.scratch.complete.clear();
+    }
+
+    fn serve_lines(&mut self, granted: &mut Vec<Owner>) {
+        let mut freed = std::mem::take(&mut self.scratch.freed);
+        for (key, queue) in self.scratch.watched.drain(..) {
+            self.cells.at_mut(key).line = self.lines.open(Line::of_queue(queue));
+            freed.push(key);
+        }
+        let mut only = None;
         for &key in &freed {
             self.advance(key);
-            watched |= self.lines.line(self.cells[key.0 as usize].line).is_watched();
         }
-        if self.scratch.complete.len() > 1 {
-            let ticket = |slot: &u32| self.lines.waiter(self.owners.get(*slot).waiter).number;
-            self.scratch.complete.sort_unstable_by_key(ticket);
+        self.grant_complete(granted);
+        for &key in &freed {
+            only = self.note_fronts(key, only);
         }
-        for slot in self.scratch.complete.drain(..) {
-            let record = self.owners.get_mut(slot);
-            granted.push(record.owner);
-            let waiter = std::mem::replace(&mut record.waiter, NONE);
-            self.lines.remove(waiter);
-        }
-        if watched {
-            self.serve_watchers(&freed, granted);
+        // Mostly there is one list, whose order is that of urgency.
+        while let Some(front) = only {
+            let next = self.try_front(front, granted);
+            only = match self.scratch.fronts.peek_mut() {
+                None => next,
+                Some(mut top) => match next {
+                    Some(next) if next < top.0 => Some(next),
+                    Some(next) => Some(std::mem::replace(&mut *top, Reverse(next)).0),
+                    None => Some(std::collections::binary_heap::PeekMut::pop(top).0),
+                },
+            };
         }
         for &key in &freed {
-            self.close_line(key);
+            self.settle(key);
         }
         self.scratch.freed = freed;
         self.scratch.freed.clear();
     }
 
-    /// Tries those that watch keys which were given back, the most urgent first.
-    fn serve_watchers(&mut self, freed: &[Key], granted: &mut Vec<Owner>) {
-        // Mostly there is one list, whose order is that of urgency.
-        let mut only = None;
-        for &key in freed {
-            only = self.note_fronts(key, only);
+    /// Marks all uses of an owner that is placed, or says which entry is the first that is stopped.
+    pub(super) fn mark_or_stop(&mut self, slot: u32) -> Option<u32> {
+        let mut entries = self.blocks.entries(slot);
+        let stopped = entries.find(|&entry| self.is_blocked(self.blocks.used(entry)));
+        if stopped.is_none() {
+            self.mark_all(slot);
+            self.blocks.set_state(slot, State::Holds);
         }
-        if self.scratch.fronts.is_empty() {
-            while let Some(front) = only {
-                only = self.try_again(front, granted);
-            }
-            return;
-        }
-        self.scratch.push_front(only);
-        while let Some(Reverse(front)) = self.scratch.fronts.pop() {
-            let next = self.try_again(front, granted);
-            self.scratch.push_front(next);
+        stopped
+    }
+
+    /// Lets an owner watch the key of an entry.
+    pub(super) fn park(&mut self, slot: u32, entry: u32) {
+        self.blocks.set_state(slot, State::Watches(entry));
+        if !self.join_queue(entry, Kind::Watchers) {
+            let line = self.line_of(self.blocks.get(entry).used.key());
+            self.watches.park(self.lines.at_mut(line), entry, &mut self.blocks);
         }
     }
 
-    /// Lets a waiter watch the key of an entry.
-    pub(super) fn park(&mut self, waiter: u32, entry: u32) {
-        let wanted = self.arena.used(entry);
-        let cell = &mut self.cells[wanted.key.0 as usize];
-        if cell.line == NONE {
-            cell.line = self.lines.open(None);
-        }
-        self.lines.park(waiter, Watch::new(cell.line, wanted), entry);
-    }
-
-    /// Lets a waiter watch no more.
-    pub(super) fn unpark(&mut self, waiter: u32) {
-        let wanted = self.arena.used(self.lines.waiter(waiter).watched);
-        let line = self.cells[wanted.key.0 as usize].line;
-        self.lines.unpark(waiter, Watch::new(line, wanted));
-        self.close_line(wanted.key);
+    /// Lets an entry watch no more.
+    pub(super) fn unpark(&mut self, entry: u32) {
+        let key = self.blocks.get(entry).used.key();
+        let line = self.line_of(key);
+        self.watches.unpark(self.lines.at_mut(line), entry, &mut self.blocks);
+        self.settle(key);
     }
 
     /// Puts a waiter in line for all its keys at once. What is free is its own from now on.
-    pub(super) fn take_ticket(&mut self, waiter: u32) {
-        self.numbers += 1;
-        let slot = self.lines.waiter(waiter).owner;
+    pub(super) fn take_ticket(&mut self, slot: u32) {
         let mut in_line = 0;
-        for entry in self.owners.get(slot).entries() {
-            let wanted = self.arena.used(entry);
+        for entry in self.blocks.entries(slot) {
+            let wanted = self.blocks.used(entry);
             if !self.is_blocked(wanted) {
-                self.mark(entry);
+                self.mark(entry, wanted.key, wanted.mode, wanted.units);
                 continue;
             }
             in_line += 1;
-            let cell = &mut self.cells[wanted.key.0 as usize];
-            if cell.line == NONE {
-                cell.line = self.lines.open(None);
+            self.blocks.get_mut(entry).used.set_in_line(true);
+            if !self.join_queue(entry, Kind::Tickets) {
+                let line = self.line_of(wanted.key);
+                self.lines.at_mut(line).join(entry, &mut self.blocks);
             }
-            let line = self.lines.line_mut(cell.line);
-            line.joins(wanted.mode, wanted.units);
-            self.arena.get_mut(entry).set_in_line(true);
-            self.arena.link(&mut line.first, entry, false);
         }
-        self.owners.get_mut(slot).in_line = in_line;
-        let number = self.numbers;
-        let waiter = self.lines.waiter_mut(waiter);
-        (waiter.has_ticket, waiter.number) = (true, number);
+        self.blocks.set_state(slot, State::InLine(in_line));
+        self.numbers += 1;
+        self.watches.wait_mut(slot).number = self.numbers;
+    }
+
+    /// Puts an entry last in the queue of its key, if the key has one for it or can have one.
+    #[inline]
+    fn join_queue(&mut self, entry: u32, kind: Kind) -> bool {
+        let (key, mode) = (self.blocks.get(entry).used.key(), self.blocks.get(entry).used.mode());
+        let cell = self.cells.at_mut(key);
+        if !cell.is_alone() || ONE[mode as usize] != ALONE {
+            return false;
+        }
+        let mut queue = match cell.queue() {
+            Some(queue) if queue.kind == kind => queue,
+            None if cell.line == NONE => Queue::new(kind),
+            _ => return false,
+        };
+        match kind {
+            Kind::Tickets => self.blocks.push(&mut queue.list, entry),
+            Kind::Watchers if self.watches.join(&mut queue.list, entry, &mut self.blocks) => {}
+            Kind::Watchers => return false,
+        }
+        queue.len += 1;
+        cell.set_queue(queue);
+        true
+    }
+
+    /// The line of a key. A queue becomes one.
+    fn line_of(&mut self, key: Key) -> u32 {
+        let cell = self.cells.at_mut(key);
+        if let Some(line) = cell.line() {
+            return line;
+        }
+        let line = match cell.queue() {
+            Some(queue) => {
+                cell.held = ALONE;
+                Line::of_queue(queue)
+            }
+            None => Line::new(None),
+        };
+        cell.line = self.lines.open(line);
+        cell.line
+    }
+
+    /// Makes a queue of a line when that says all, and closes it when nobody is left.
+    fn settle(&mut self, key: Key) {
+        let cell = self.cells.at_mut(key);
+        let Some(at) = cell.line() else { return };
+        let line = self.lines.at(at);
+        if line.is_empty() {
+            cell.line = NONE;
+            self.lines.close(at);
+        } else if cell.is_alone()
+            && let Some(queue) = line.as_queue()
+        {
+            cell.set_queue(queue);
+            self.lines.close(at);
+        }
     }
 
     /// Gives a key to those in line for it that nothing before them stops.
     fn advance(&mut self, key: Key) {
-        let cell = &mut self.cells[key.0 as usize];
-        let line = self.lines.line(cell.line);
-        let (mut at, capacity) = (line.first, line.capacity);
-        if at == NONE {
-            return;
-        }
-        let last = self.arena.get(at).prev;
+        let cell = self.cells.at_mut(key);
+        let Some(line) = cell.line() else { return };
+        let line = self.lines.at_mut(line);
+        let (mut at, last) = (line.tickets.first, line.tickets.last);
         let (mut passed, mut before) = (0, 0);
-        loop {
-            let Use { mode, units, .. } = self.arena.used(at);
+        while at != NONE {
+            let Use { mode, units, .. } = self.blocks.used(at);
             let one = ONE[mode as usize] + u64::from(units);
-            let stopped = match capacity {
+            let stopped = match line.capacity {
                 Some(capacity) => is_short(cell.held, units, capacity),
                 None => (cell.held | before) & FORBIDS[mode as usize] != 0,
             };
-            let (this, next) = (at, self.arena.get(at).next);
-            let line = self.lines.line_mut(cell.line);
+            let (this, next) = (at, self.blocks.get(at).next);
             if stopped {
                 passed += 1;
                 before |= one;
                 // Of a pool, the first that lacks units stops all. Of other keys, go on while some in line could.
-                if capacity.is_some() || passed == PASS_MAX || nobody_fits(cell.held | before, line.lined) {
+                if line.capacity.is_some()
+                    || passed == PASS_MAX
+                    || nobody_fits(cell.held | before, line.lined)
+                {
                     return;
                 }
             } else {
-                line.leaves(mode, units);
-                self.arena.unlink(&mut line.first, this);
-                self.arena.get_mut(this).set_in_line(false);
+                line.leave(this, &mut self.blocks);
+                self.blocks.get_mut(this).used.set_in_line(false);
                 cell.held += one;
-                self.arena.link(&mut cell.head, this, mode != Mode::ReadBelow);
-                let slot = self.arena.get(this).owner();
-                let record = self.owners.get_mut(slot);
-                record.in_line -= 1;
-                if record.in_line == 0 {
+                self.blocks.link(&mut cell.head, this, mode != Mode::ReadBelow);
+                let slot = self.blocks.slot(this);
+                if self.blocks.is_served(slot) {
                     self.scratch.complete.push(slot);
                 }
             }
-            if this == last {
-                return;
-            }
-            at = next;
+            at = if this == last { NONE } else { next };
         }
     }
 
-    /// Notes the most urgent of each list at a key that its state does not stop: the first of all beside the others.
+    /// Notes the most urgent of each list at a key that its state does not stop, and says who is the first of all.
     fn note_fronts(&mut self, key: Key, mut only: Option<Front>) -> Option<Front> {
-        let line = self.cells[key.0 as usize].line;
+        let Some(line) = self.cells.at(key).line().map(|line| self.lines.at(line)) else { return only };
+        if line.watchers == 0 {
+            return only;
+        }
         let mut fronts = std::mem::take(&mut self.scratch.fronts);
-        let free = |mode, units| !self.is_blocked(Use { key, mode, units });
-        self.lines.fronts(key.0, line, free, |watch, waiter| {
-            let front = Front { urgency: self.lines.waiter(waiter).urgency(), waiter, watch };
+        let free = |wanted| !self.is_blocked(wanted);
+        self.watches.fronts(key, line, free, |entry| {
+            let front = Front { urgency: self.watches.urgency(self.blocks.slot(entry)), entry };
             match only {
+                Some(before) => {
+                    fronts.push(Reverse(front.max(before)));
+                    only = Some(front.min(before));
+                }
                 None => only = Some(front),
-                Some(_) => fronts.push(Reverse(front)),
             }
         });
         self.scratch.fronts = fronts;
@@ -238,45 +360,39 @@ impl Reservations {
     }
 
     /// Tries the most urgent watcher of a list, unless its key is taken again, and says who is the next of the list.
-    fn try_again(&mut self, front: Front, granted: &mut Vec<Owner>) -> Option<Front> {
-        let entry = self.lines.waiter(front.waiter).watched;
-        if self.is_blocked(self.arena.used(entry)) {
+    fn try_front(&mut self, Front { entry, .. }: Front, granted: &mut Vec<Owner>) -> Option<Front> {
+        let wanted = self.blocks.used(entry);
+        if self.is_blocked(wanted) {
             // What stops it stops all that want the same, and nothing more is given back meanwhile.
             return None;
         }
-        let next = self.lines.after(front.waiter, front.watch).map(|waiter| Front {
-            urgency: self.lines.waiter(waiter).urgency(),
-            waiter,
-            ..front
-        });
-        self.lines.unpark(front.waiter, front.watch);
-        let slot = self.lines.waiter(front.waiter).owner;
-        let record = *self.owners.get(slot);
-        let blocked = record.entries().find(|&entry| self.is_blocked(self.arena.used(entry)));
-        let Some(blocked) = blocked else {
-            for entry in record.entries() {
-                self.mark(entry);
-            }
-            self.owners.get_mut(slot).waiter = NONE;
-            self.lines.remove(front.waiter);
-            granted.push(record.owner);
-            return next;
-        };
-        let waiter = self.lines.waiter_mut(front.waiter);
-        waiter.tries += 1;
-        if waiter.tries >= self.limits.tries_max {
-            self.take_ticket(front.waiter);
-        } else {
-            self.park(front.waiter, blocked);
-        }
+        let at = self.line_of(wanted.key);
+        let line = self.lines.at_mut(at);
+        let next = self
+            .watches
+            .after(line, entry, &self.blocks)
+            .map(|entry| Front { urgency: self.watches.urgency(self.blocks.slot(entry)), entry });
+        self.watches.unpark(line, entry, &mut self.blocks);
+        self.try_again(entry, granted);
         next
     }
 
-    /// Closes the line of a key when nobody is left in it.
-    fn close_line(&mut self, key: Key) {
-        let cell = &mut self.cells[key.0 as usize];
-        if cell.line != NONE && self.lines.close_if_empty(cell.line) {
-            cell.line = NONE;
+    /// Tries one that watched until now.
+    fn try_again(&mut self, entry: u32, granted: &mut Vec<Owner>) {
+        let slot = self.blocks.slot(entry);
+        // A ring of its own again.
+        let watched = self.blocks.get_mut(entry);
+        (watched.next, watched.prev) = (entry, entry);
+        let Some(stopped) = self.mark_or_stop(slot) else {
+            granted.push(self.blocks.owner(slot));
+            return;
+        };
+        let wait = self.watches.wait_mut(slot);
+        wait.tries += 1;
+        if wait.tries >= self.limits.tries_max {
+            self.take_ticket(slot);
+        } else {
+            self.park(slot, stopped);
         }
     }
 }

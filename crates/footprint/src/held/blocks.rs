@@ -1,0 +1,390 @@
+//! Everybody that holds or waits, each in a block of its own: who it is, how it stands, and its keys.
+//!
+//! A block is one cache line, so whoever comes to one key of an owner has the owner and its other keys at hand. Requests of
+//! more keys than fit take several blocks side by side. Keys are linked by number: into the ring of those that hold a key,
+//! or into a [`List`] of those that wait for it; who holds a key alone is linked to nobody.
+
+use super::request::Packed;
+use super::{Owner, Request, Use};
+use crate::Mode;
+use crate::chains::NONE;
+
+/// Entries of a block: with the owner they fill a cache line.
+pub(crate) const TOGETHER: usize = 4;
+
+/// Blocks at once: the number of an entry leaves two bits for what kind of number it is.
+const BLOCKS_MAX: usize = (1 << 30) / TOGETHER;
+
+/// In how a block stands: it watches the key of the entry whose place follows.
+const WATCHES: u16 = 1 << 15;
+const VACANT: u16 = u16::MAX;
+
+/// One key of one owner.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) used: Packed,
+    pub(crate) next: u32,
+    pub(crate) prev: u32,
+}
+
+/// How an owner stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Holds,
+    /// It waits eagerly and watches the key of this entry.
+    Watches(u32),
+    /// It has a ticket, and this many of its entries are still in line.
+    InLine(u32),
+}
+
+/// An owner and its first keys, or further keys of the owner before.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct Block {
+    pub(crate) owner: Owner,
+    /// The first block of this owner; the next vacant one of this one.
+    first: u32,
+    /// How many entries the owner has.
+    len: u16,
+    /// Nothing when it holds; with a ticket, its entries in line; else [`WATCHES`] or [`VACANT`].
+    stands: u16,
+    entries: [Entry; TOGETHER],
+}
+
+impl Block {
+    const NONE: Block = Block {
+        owner: 0,
+        first: NONE,
+        len: 0,
+        stands: VACANT,
+        entries: [Entry { used: Packed::NONE, next: NONE, prev: NONE }; TOGETHER],
+    };
+
+    /// Its entries, as far as they are in this block.
+    #[inline]
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries[..usize::from(self.len).min(TOGETHER)]
+    }
+}
+
+/// Some that wait for the same, first to last. What stands before the first and after the last means nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct List {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+}
+
+impl List {
+    pub(crate) const EMPTY: List = List { first: NONE, last: NONE };
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+}
+
+/// The blocks of all owners. An owner is known by the number of its first block, its *slot*.
+#[derive(Default)]
+pub(crate) struct Blocks {
+    blocks: Vec<Block>,
+    /// Units of entries that take from a pool; as long as the last of them needs.
+    units: Vec<u32>,
+    /// The first vacant one of those that were so many side by side.
+    vacant: Vec<u32>,
+}
+
+impl Blocks {
+    /// Whether a request of this length can be placed.
+    #[inline]
+    pub(crate) fn has_room(&self, len: usize) -> bool {
+        let count = blocks_for(len);
+        self.blocks.len() + count <= BLOCKS_MAX
+            || self.vacant.get(count).is_some_and(|&vacant| vacant != NONE)
+    }
+
+    /// Gives an owner a slot and writes its request there. It stands as if it held.
+    #[inline]
+    pub(crate) fn place(&mut self, owner: Owner, request: &Request) -> u32 {
+        let uses = request.packed();
+        let count = blocks_for(uses.len());
+        let slot = match self.vacant.get(count).copied() {
+            Some(slot) if slot != NONE => {
+                self.vacant[count] = self.blocks[slot as usize].first;
+                slot
+            }
+            _ => {
+                let slot = self.blocks.len() as u32;
+                self.blocks.resize(slot as usize + count, Block::NONE);
+                slot
+            }
+        };
+        // Written where it stands: a copy would wait for what was just written.
+        let mut at = slot * TOGETHER as u32;
+        for (block, number) in self.blocks[slot as usize..][..count].iter_mut().zip(0..) {
+            (block.owner, block.first, block.len, block.stands) = (owner, slot, uses.len() as u16, 0);
+            for (entry, &used) in block.entries.iter_mut().zip(&uses[number * TOGETHER..]) {
+                // A ring of its own.
+                *entry = Entry { used, next: at, prev: at };
+                at += 1;
+            }
+        }
+        if let Some(units) = request.units() {
+            self.set_units(slot, units);
+        }
+        slot
+    }
+
+    /// Takes an owner out, of which nothing is linked any more.
+    #[inline]
+    pub(crate) fn vacate(&mut self, slot: u32) {
+        let count = blocks_for(self.len(slot));
+        if self.vacant.len() <= count {
+            self.vacant.resize(count + 1, NONE);
+        }
+        let block = &mut self.blocks[slot as usize];
+        block.stands = VACANT;
+        block.first = std::mem::replace(&mut self.vacant[count], slot);
+    }
+
+    /// Nobody is left.
+    pub(crate) fn begin_again(&mut self) {
+        self.blocks.clear();
+        self.vacant.clear();
+    }
+
+    #[inline]
+    pub(crate) fn owner(&self, slot: u32) -> Owner {
+        self.blocks[slot as usize].owner
+    }
+
+    /// Whether this owner stands here, holds, and has not left.
+    #[inline]
+    pub(crate) fn holds(&self, slot: u32) -> bool {
+        self.blocks[slot as usize].stands == 0
+    }
+
+    #[inline]
+    pub(crate) fn state(&self, slot: u32) -> State {
+        match self.blocks[slot as usize].stands {
+            0 => State::Holds,
+            stands if stands & WATCHES != 0 => {
+                State::Watches(slot * TOGETHER as u32 + u32::from(stands & !WATCHES))
+            }
+            in_line => State::InLine(in_line.into()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set_state(&mut self, slot: u32, state: State) {
+        self.blocks[slot as usize].stands = match state {
+            State::Holds => 0,
+            State::Watches(entry) => WATCHES | (entry - slot * TOGETHER as u32) as u16,
+            State::InLine(in_line) => in_line as u16,
+        };
+    }
+
+    /// One entry less is in line. Says whether it was the last.
+    #[inline]
+    pub(crate) fn is_served(&mut self, slot: u32) -> bool {
+        let block = &mut self.blocks[slot as usize];
+        block.stands -= 1;
+        block.stands == 0
+    }
+
+    /// How many entries an owner has.
+    #[inline]
+    fn len(&self, slot: u32) -> usize {
+        self.blocks[slot as usize].len.into()
+    }
+
+    /// The numbers of an owner's entries.
+    #[inline]
+    pub(crate) fn entries(&self, slot: u32) -> std::ops::Range<u32> {
+        let start = slot * TOGETHER as u32;
+        start..start + self.len(slot) as u32
+    }
+
+    /// Those that wait, in no order that means anything.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = u32> {
+        let waits = |(at, block): &(u32, &Block)| block.first == *at && ![0, VACANT].contains(&block.stands);
+        (0..).zip(&self.blocks).filter(waits).map(|(at, _)| at)
+    }
+
+    /// The slot of the owner of an entry.
+    #[inline]
+    pub(crate) fn slot(&self, entry: u32) -> u32 {
+        self.blocks[entry as usize / TOGETHER].first
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, entry: u32) -> &Entry {
+        &self.blocks[entry as usize / TOGETHER].entries[entry as usize % TOGETHER]
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, entry: u32) -> &mut Entry {
+        &mut self.blocks[entry as usize / TOGETHER].entries[entry as usize % TOGETHER]
+    }
+
+    /// A block, if there is one with this number.
+    #[inline]
+    pub(crate) fn find(&self, slot: u32) -> Option<&Block> {
+        self.blocks.get(slot as usize)
+    }
+
+    fn units(&self, entry: u32) -> u32 {
+        self.units.get(entry as usize).copied().unwrap_or(0)
+    }
+
+    fn set_units(&mut self, slot: u32, units: &[u32]) {
+        let entries = self.entries(slot);
+        if self.units.len() < entries.end as usize {
+            self.units.resize(entries.end as usize, 0);
+        }
+        self.units[entries.start as usize..entries.end as usize].copy_from_slice(units);
+    }
+
+    /// The use that an entry stands for.
+    #[inline]
+    pub(crate) fn used(&self, entry: u32) -> Use {
+        let used = self.get(entry).used;
+        let (key, mode) = (used.key(), used.mode());
+        Use { key, mode, units: if mode == Mode::Units { self.units(entry) } else { 0 } }
+    }
+
+    /// Links an entry, a ring of its own, into the ring that begins with `head`: in front, or last.
+    pub(crate) fn link(&mut self, head: &mut u32, at: u32, in_front: bool) {
+        if *head == NONE {
+            *head = at;
+            return;
+        }
+        let (next, last) = (*head, self.get(*head).prev);
+        let entry = self.get_mut(at);
+        (entry.next, entry.prev) = (next, last);
+        self.get_mut(next).prev = at;
+        self.get_mut(last).next = at;
+        if in_front {
+            *head = at;
+        }
+    }
+
+    /// Takes an entry out of the ring that begins with `head`.
+    pub(crate) fn unlink(&mut self, head: &mut u32, at: u32) {
+        let Entry { next, prev, .. } = *self.get(at);
+        if next == at {
+            *head = NONE;
+            return;
+        }
+        self.get_mut(next).prev = prev;
+        self.get_mut(prev).next = next;
+        if *head == at {
+            *head = next;
+        }
+    }
+
+    /// Puts an entry last in a list.
+    #[inline]
+    pub(crate) fn push(&mut self, list: &mut List, at: u32) {
+        if list.is_empty() {
+            list.first = at;
+        } else {
+            self.get_mut(list.last).next = at;
+            self.get_mut(at).prev = list.last;
+        }
+        list.last = at;
+    }
+
+    /// Puts an entry into a list that is not empty: after another, or first.
+    #[inline]
+    pub(crate) fn insert(&mut self, list: &mut List, after: Option<u32>, at: u32) {
+        match after {
+            Some(last) if last == list.last => self.push(list, at),
+            Some(before) => {
+                let next = self.get(before).next;
+                self.get_mut(before).next = at;
+                self.get_mut(next).prev = at;
+                let entry = self.get_mut(at);
+                (entry.next, entry.prev) = (next, before);
+            }
+            None => {
+                self.get_mut(list.first).prev = at;
+                self.get_mut(at).next = list.first;
+                list.first = at;
+            }
+        }
+    }
+
+    /// Takes an entry out of a list; it is a ring of its own.
+    #[inline]
+    pub(crate) fn remove(&mut self, list: &mut List, at: u32) {
+        let entry = self.get_mut(at);
+        let (next, prev) = (entry.next, entry.prev);
+        (entry.next, entry.prev) = (at, at);
+        match (list.first == at, list.last == at) {
+            (true, true) => *list = List::EMPTY,
+            (true, false) => list.first = next,
+            (false, true) => list.last = prev,
+            (false, false) => {
+                self.get_mut(prev).next = next;
+                self.get_mut(next).prev = prev;
+            }
+        }
+    }
+
+    /// A list from its first to its last.
+    pub(crate) fn walk(&self, list: List) -> impl Iterator<Item = u32> {
+        let after = move |&at: &u32| (at != list.last).then(|| self.get(at).next);
+        std::iter::successors((!list.is_empty()).then_some(list.first), after)
+    }
+}
+
+#[inline]
+fn blocks_for(len: usize) -> usize {
+    len.div_ceil(TOGETHER).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Key, cell::MODES};
+    use super::*;
+
+    #[test]
+    fn a_block_is_a_cache_line() {
+        assert_eq!((size_of::<Block>(), align_of::<Block>()), (64, 64));
+    }
+
+    #[test]
+    fn long_requests_take_several_blocks_which_are_used_again() {
+        let mut blocks = Blocks::default();
+        let uses: Vec<Use> =
+            (0..40).map(|key| Use { key: Key(key), mode: MODES[key as usize % 6], units: 0 }).collect();
+        let request = |len| Request::pack(&uses[..len]);
+        for round in 0..2 {
+            let slots: Vec<u32> = [0, 1, 4, 5, 40].map(|len| blocks.place(len as u64, &request(len))).into();
+            for (&slot, len) in slots.iter().zip([0, 1, 4, 5, 40]) {
+                assert_eq!((blocks.owner(slot), blocks.state(slot)), (len, State::Holds));
+                let entries: Vec<u32> = blocks.entries(slot).collect();
+                assert_eq!(entries.len() as u64, len, "{round}");
+                for (&entry, wanted) in entries.iter().zip(&uses) {
+                    assert_eq!((blocks.used(entry), blocks.slot(entry)), (*wanted, slot));
+                }
+            }
+            slots.iter().for_each(|&slot| blocks.vacate(slot));
+            assert_eq!(blocks.blocks.len(), 1 + 1 + 1 + 2 + 10);
+            assert_eq!(blocks.waiting().count(), 0);
+        }
+    }
+
+    #[test]
+    fn lists_give_up_their_ends_and_their_middle() {
+        for gone in 0..3 {
+            let mut blocks = Blocks::default();
+            let wanted = Use { key: Key(0), mode: Mode::Write, units: 0 };
+            let slot = blocks.place(0, &Request::pack(&[wanted; 3]));
+            let (mut list, entries) = (List::EMPTY, blocks.entries(slot));
+            entries.clone().for_each(|entry| blocks.push(&mut list, entry));
+            blocks.remove(&mut list, gone);
+            assert!(blocks.walk(list).eq(entries.filter(|&entry| entry != gone)));
+        }
+    }
+}
