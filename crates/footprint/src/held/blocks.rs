@@ -5,7 +5,7 @@
 //! or into a [`List`] of those that wait for it; who holds a key alone is linked to nobody.
 
 use super::request::Packed;
-use super::{Owner, Request, Use};
+use super::{ENTRIES_MAX, Owner, Request, Use};
 use crate::Mode;
 use crate::chains::NONE;
 
@@ -84,72 +84,115 @@ impl List {
 }
 
 /// The blocks of all owners. An owner is known by the number of its first block, its *slot*.
-#[derive(Default)]
 pub(crate) struct Blocks {
     blocks: Vec<Block>,
     /// Units of entries that take from a pool; as long as the last of them needs.
     units: Vec<u32>,
-    /// The first vacant one of those that were so many side by side.
+    /// The first vacant block.
+    vacant_one: u32,
+    /// The first vacant ones of those that were so many side by side.
     vacant: Vec<u32>,
+}
+
+impl Default for Blocks {
+    fn default() -> Blocks {
+        Blocks { blocks: Vec::new(), units: Vec::new(), vacant_one: NONE, vacant: Vec::new() }
+    }
 }
 
 impl Blocks {
     /// Whether a request of this length can be placed.
     #[inline]
     pub(crate) fn has_room(&self, len: usize) -> bool {
-        let count = blocks_for(len);
-        self.blocks.len() + count <= BLOCKS_MAX
-            || self.vacant.get(count).is_some_and(|&vacant| vacant != NONE)
+        // Nearly always there is room for the longest.
+        self.blocks.len() <= BLOCKS_MAX - ENTRIES_MAX / TOGETHER || {
+            let count = blocks_for(len);
+            let vacant = if count == 1 { Some(&self.vacant_one) } else { self.vacant.get(count) };
+            self.blocks.len() + count <= BLOCKS_MAX || vacant.is_some_and(|&slot| slot != NONE)
+        }
     }
 
     /// Gives an owner a slot and writes its request there. It stands as if it held.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&mut self, owner: Owner, request: &Request) -> u32 {
+        let Some((len, few)) = request.few() else { return self.place_many(owner, request) };
+        let slot = self.vacant_one;
+        let number = if slot == NONE { self.blocks.len() as u32 } else { slot };
+        let mut at = number * TOGETHER as u32;
+        // All of them, whether they are used or not: it is a matter of a few writes.
+        let entries = few.map(|used| {
+            at += 1;
+            Entry { used, next: at - 1, prev: at - 1 }
+        });
+        let block = Block { owner, first: number, len, stands: 0, entries };
+        match self.blocks.get_mut(slot as usize) {
+            Some(vacant) => {
+                self.vacant_one = vacant.first;
+                *vacant = block;
+            }
+            None => self.blocks.push(block),
+        }
+        number
+    }
+
+    fn place_many(&mut self, owner: Owner, request: &Request) -> u32 {
         let uses = request.packed();
         let count = blocks_for(uses.len());
-        let slot = match self.vacant.get(count).copied() {
-            Some(slot) if slot != NONE => {
-                self.vacant[count] = self.blocks[slot as usize].first;
-                slot
-            }
-            _ => {
+        let slot = match *self.vacant_of(count) {
+            NONE => {
                 let slot = self.blocks.len() as u32;
                 self.blocks.resize(slot as usize + count, Block::NONE);
                 slot
             }
+            slot => {
+                *self.vacant_of(count) = self.blocks[slot as usize].first;
+                slot
+            }
         };
-        // Written where it stands: a copy would wait for what was just written.
         let mut at = slot * TOGETHER as u32;
-        for (block, number) in self.blocks[slot as usize..][..count].iter_mut().zip(0..) {
-            (block.owner, block.first, block.len, block.stands) = (owner, slot, uses.len() as u16, 0);
-            for (entry, &used) in block.entries.iter_mut().zip(&uses[number * TOGETHER..]) {
-                // A ring of its own.
+        for (block, uses) in self.blocks[slot as usize..].iter_mut().zip(uses.chunks(TOGETHER)) {
+            (block.owner, block.first, block.len, block.stands) = (owner, slot, 0, 0);
+            for (entry, &used) in block.entries.iter_mut().zip(uses) {
                 *entry = Entry { used, next: at, prev: at };
                 at += 1;
             }
         }
+        self.blocks[slot as usize].len = uses.len() as u16;
         if let Some(units) = request.units() {
             self.set_units(slot, units);
         }
         slot
     }
 
-    /// Takes an owner out, of which nothing is linked any more.
-    #[inline]
-    pub(crate) fn vacate(&mut self, slot: u32) {
-        let count = blocks_for(self.len(slot));
+    /// The first vacant one of those that were so many side by side.
+    fn vacant_of(&mut self, count: usize) -> &mut u32 {
+        if count == 1 {
+            return &mut self.vacant_one;
+        }
         if self.vacant.len() <= count {
             self.vacant.resize(count + 1, NONE);
         }
+        &mut self.vacant[count]
+    }
+
+    /// Takes an owner out, of which nothing is linked any more.
+    #[inline(always)]
+    pub(crate) fn vacate(&mut self, slot: u32) {
+        let count = blocks_for(self.len(slot));
+        let next = if count == 1 {
+            std::mem::replace(&mut self.vacant_one, slot)
+        } else {
+            std::mem::replace(self.vacant_of(count), slot)
+        };
         let block = &mut self.blocks[slot as usize];
-        block.stands = VACANT;
-        block.first = std::mem::replace(&mut self.vacant[count], slot);
+        (block.stands, block.first) = (VACANT, next);
     }
 
     /// Nobody is left.
     pub(crate) fn begin_again(&mut self) {
         self.blocks.clear();
         self.vacant.clear();
+        self.vacant_one = NONE;
     }
 
     #[inline]
@@ -226,6 +269,19 @@ impl Blocks {
         &mut self.blocks[entry as usize / TOGETHER].entries[entry as usize % TOGETHER]
     }
 
+    /// Something of a block, or of the last one.
+    #[inline]
+    pub(crate) fn glance(&self, slot: u32) -> u32 {
+        let at = (slot as usize).min(self.blocks.len().saturating_sub(1));
+        self.blocks.get(at).map_or(0, |block| block.first)
+    }
+
+    /// The entries of an owner that are in its first block; the others follow.
+    #[inline(always)]
+    pub(crate) fn first_entries(&self, slot: u32) -> &[Entry] {
+        self.blocks[slot as usize].entries()
+    }
+
     /// A block, if there is one with this number.
     #[inline]
     pub(crate) fn find(&self, slot: u32) -> Option<&Block> {
@@ -285,12 +341,11 @@ impl Blocks {
     /// Puts an entry last in a list.
     #[inline]
     pub(crate) fn push(&mut self, list: &mut List, at: u32) {
-        if list.is_empty() {
-            list.first = at;
-        } else {
-            self.get_mut(list.last).next = at;
-            self.get_mut(at).prev = list.last;
-        }
+        // Whether it is the first is a matter of chance: then it follows itself, which means nothing.
+        let before = if list.is_empty() { at } else { list.last };
+        self.get_mut(before).next = at;
+        self.get_mut(at).prev = before;
+        list.first = if list.is_empty() { at } else { list.first };
         list.last = at;
     }
 

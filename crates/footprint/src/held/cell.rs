@@ -1,7 +1,8 @@
 //! What is marked on one key: how many use it in which way, packed so that a check is one `and`.
 
 use super::Key;
-use super::blocks::List;
+use super::blocks::{Entry, List};
+use super::request::Packed;
 use crate::Mode;
 use crate::chains::NONE;
 
@@ -99,14 +100,6 @@ pub(crate) struct Queue {
     pub(crate) len: u32,
 }
 
-impl Queue {
-    /// With nobody.
-    #[inline]
-    pub(crate) fn new(kind: Kind) -> Queue {
-        Queue { kind, list: List::EMPTY, len: 0 }
-    }
-}
-
 impl Cell {
     pub(crate) const FREE: Cell = Cell { held: 0, head: NONE, line: NONE };
     pub(crate) const GONE: Cell = Cell { held: 0, head: NONE, line: FORGOTTEN };
@@ -140,15 +133,39 @@ impl Cell {
         Some(Queue { kind, list, len: ((self.held & !ALONE) >> ENTRY_BITS) as u32 })
     }
 
+    /// The queue of this kind, empty when nobody waits; none when others wait.
+    #[inline]
+    pub(crate) fn queue_for(&self, kind: Kind) -> Option<Queue> {
+        let is_empty = self.line == NONE;
+        if !is_empty & (self.line & !ENTRY != kind as u32) {
+            return None;
+        }
+        let first = if is_empty { NONE } else { self.held as u32 & ENTRY };
+        let list = List { first, last: self.line & ENTRY };
+        Some(Queue { kind, list, len: ((self.held & !ALONE) >> ENTRY_BITS) as u32 })
+    }
+
+    /// The first of the queue, or a number that no entry has; without a jump, since it is a matter of chance.
+    #[inline]
+    pub(crate) fn queue_first(&self) -> u32 {
+        let is_queue = (self.line >> 31) ^ (self.line >> ENTRY_BITS & 1);
+        self.held as u32 & ENTRY | is_queue.wrapping_sub(1)
+    }
+
+    /// The last of the queue, as [`queue_first`](Cell::queue_first) says the first.
+    #[inline]
+    pub(crate) fn queue_last(&self) -> u32 {
+        let is_queue = (self.line >> 31) ^ (self.line >> ENTRY_BITS & 1);
+        self.line & ENTRY | is_queue.wrapping_sub(1)
+    }
+
     /// Notes a queue, which may be empty, at a key that one has alone.
     #[inline]
     pub(crate) fn set_queue(&mut self, Queue { kind, list, len }: Queue) {
-        if len == 0 {
-            (self.held, self.line) = (ALONE, NONE);
-        } else {
-            self.held = ALONE | u64::from(len) << ENTRY_BITS | u64::from(list.first);
-            self.line = kind as u32 | list.last;
-        }
+        let noted = u64::from(len) << ENTRY_BITS | u64::from(list.first);
+        // Whether one is left is a matter of chance: no jump.
+        self.held = ALONE | if len == 0 { 0 } else { noted };
+        self.line = if len == 0 { NONE } else { kind as u32 | list.last };
     }
 }
 
@@ -187,6 +204,49 @@ impl Cells {
     #[inline]
     pub(crate) fn at_mut(&mut self, key: Key) -> &mut Cell {
         &mut self.fours[key.0 as usize / 4].0[key.0 as usize % 4]
+    }
+
+    /// Marks uses that nothing stops, of entries with these numbers. Says whether all of the keys are its alone to hold;
+    /// of the others, the entries are to be linked.
+    #[inline(always)]
+    pub(crate) fn mark(&mut self, uses: &[Packed], entries: std::ops::RangeFrom<u32>) -> bool {
+        let mut shared = false;
+        for (used, entry) in uses.iter().zip(entries) {
+            let cell = self.at_mut(used.key());
+            cell.held += ONE[used.mode_number()];
+            shared |= cell.head != NONE;
+            cell.head = if cell.head == NONE { entry } else { cell.head };
+        }
+        !shared
+    }
+
+    /// Marks those of some entries whose keys nobody has and nobody waits for, and says which are left, one bit each.
+    /// Which they are is a matter of chance, so there is no jump.
+    #[inline(always)]
+    pub(crate) fn mark_unused(&mut self, entries: &[Entry], start: u32) -> u32 {
+        let mut others = 0;
+        for (entry, at) in entries.iter().zip(0..) {
+            let cell = self.at_mut(entry.used.key());
+            let is_unused = (cell.held == 0) & (cell.line == NONE);
+            cell.held = if is_unused { ONE[entry.used.mode_number()] } else { cell.held };
+            cell.head = if is_unused { start + at } else { cell.head };
+            others |= u32::from(!is_unused) << at;
+        }
+        others
+    }
+
+    /// Takes away the marks of entries that alone held their keys, where nobody waits, and says which are left.
+    #[inline(always)]
+    pub(crate) fn unmark(&mut self, entries: &[Entry], start: u32) -> u32 {
+        let mut others = 0;
+        for (entry, at) in entries.iter().zip(0..) {
+            let cell = self.at_mut(entry.used.key());
+            let is_simple = (cell.line == NONE) & (entry.next == start + at);
+            cell.held -= if is_simple { ONE[entry.used.mode_number()] } else { 0 };
+            cell.head = if is_simple { NONE } else { cell.head };
+            others |= u32::from(!is_simple) << at;
+        }
+        others
     }
 
     /// How many there may be.

@@ -6,6 +6,7 @@
 use std::hint::black_box;
 
 use super::blocks::TOGETHER as ENTRIES;
+use super::cell::Cell;
 use super::owners::Tag;
 use super::{Owner, Request, Reservations};
 use crate::chains::NONE;
@@ -22,11 +23,19 @@ impl Reservations {
     pub fn release_all(&mut self, owners: &[Owner], granted: &mut Vec<Owner>) -> usize {
         let mut released = 0;
         for some in owners.chunks(TOGETHER) {
-            if self.cells.len() >= KEYS_MIN {
-                self.expect_ends(some);
+            let mut slots = [NONE; TOGETHER];
+            for (&owner, slot) in some.iter().zip(&mut slots) {
+                *slot = self.owners.guess(Tag::new(owner)).unwrap_or(NONE);
             }
-            for &owner in some {
-                released += usize::from(self.release(owner, granted));
+            self.expect_ends(&slots[..some.len()]);
+            for (&owner, &slot) in some.iter().zip(&slots) {
+                let is_there = self.blocks.find(slot).is_some_and(|block| block.owner == owner);
+                released += usize::from(if is_there && self.blocks.holds(slot) {
+                    self.end(owner, Tag::new(owner), slot, granted);
+                    true
+                } else {
+                    self.release(owner, granted)
+                });
             }
         }
         released
@@ -41,25 +50,23 @@ impl Reservations {
         let mut lasts = [NONE; TOGETHER];
         for (request, last) in requests.into_iter().zip(&mut lasts) {
             for at in request.packed() {
-                let Some(cell) = self.cells.get(at.key()) else { continue };
-                *last = cell.queue().map_or(*last, |queue| queue.list.last);
+                *last = self.cells.get(at.key()).map_or(NONE, Cell::queue_last).min(*last);
             }
         }
         self.fetch(lasts);
     }
 
-    /// Has what the ends of these owners need on its way.
-    fn expect_ends(&self, owners: &[Owner]) {
-        let mut slots = [NONE; TOGETHER];
-        for (&owner, slot) in owners.iter().zip(&mut slots) {
-            *slot = self.owners.find(Tag::new(owner), owner, &self.blocks).unwrap_or(NONE);
+    /// Has what the ends of those that stand here need on its way.
+    fn expect_ends(&self, slots: &[u32]) {
+        // Those that stand side by side are fetched by the machine itself.
+        if self.cells.len() < KEYS_MIN || slots.is_sorted_by(|one, next| *next == one.wrapping_add(1)) {
+            return;
         }
         let mut firsts = [NONE; TOGETHER];
         for (&slot, first) in slots.iter().zip(&mut firsts) {
             let Some(block) = self.blocks.find(slot) else { continue };
             for entry in block.entries() {
-                let Some(cell) = self.cells.get(entry.used.key()) else { continue };
-                *first = cell.queue().map_or(*first, |queue| queue.list.first);
+                *first = self.cells.get(entry.used.key()).map_or(NONE, Cell::queue_first).min(*first);
             }
         }
         self.fetch(firsts);
@@ -67,8 +74,7 @@ impl Reservations {
 
     /// Fetches the blocks of entries.
     fn fetch(&self, entries: [u32; TOGETHER]) {
-        let blocks = entries.iter().filter_map(|&entry| self.blocks.find(entry / ENTRIES as u32));
         // What was seen is of no use; that it was fetched is.
-        black_box(blocks.fold(0, |seen, block| seen ^ block.owner));
+        black_box(entries.iter().fold(0, |seen, entry| seen ^ self.blocks.glance(entry / ENTRIES as u32)));
     }
 }

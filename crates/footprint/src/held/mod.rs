@@ -221,9 +221,7 @@ impl Reservations {
         let tag = Tag::new(owner);
         match self.owners.find(tag, owner, &self.blocks) {
             Some(slot) if self.blocks.holds(slot) => {
-                self.unmark_all(slot);
-                self.leave(owner, tag, slot);
-                self.serve(granted);
+                self.end(owner, tag, slot, granted);
                 true
             }
             _ => false,
@@ -288,14 +286,20 @@ impl Reservations {
     #[inline(always)]
     fn hold(&mut self, owner: Owner, tag: Tag, request: &Request) {
         let slot = self.enter(owner, tag, request);
-        let entries = self.blocks.entries(slot);
-        match request.units() {
-            None => {
-                for (entry, used) in entries.zip(request.packed()) {
-                    self.mark(entry, used.key(), used.mode(), 0);
-                }
-            }
-            Some(_) => self.mark_all(slot),
+        if request.few().is_none() {
+            self.mark_all(slot);
+        } else if !self.cells.mark(request.packed(), self.blocks.entries(slot).start..) {
+            self.link_all(slot);
+        }
+    }
+
+    /// Ends what an owner holds, which stands in this slot.
+    #[inline]
+    fn end(&mut self, owner: Owner, tag: Tag, slot: u32, granted: &mut Vec<Owner>) {
+        let is_awaited = self.unmark_all(slot);
+        self.leave(owner, tag, slot);
+        if is_awaited {
+            self.serve(granted);
         }
     }
 

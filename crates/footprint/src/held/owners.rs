@@ -49,10 +49,24 @@ impl Owners {
     /// The slot of an owner.
     #[inline]
     pub(crate) fn find(&self, tag: Tag, owner: Owner, blocks: &Blocks) -> Option<u32> {
+        match self.find_where(tag, |slot| blocks.owner(slot) == owner) {
+            None if !self.crowd.is_empty() => self.crowd.get(&owner).copied(),
+            found => found,
+        }
+    }
+
+    /// The slot of an owner, most likely: who stands there is not looked at.
+    #[inline]
+    pub(crate) fn guess(&self, tag: Tag) -> Option<u32> {
+        self.find_where(tag, |_| true)
+    }
+
+    #[inline(always)]
+    fn find_where(&self, tag: Tag, is: impl Fn(u32) -> bool) -> Option<u32> {
         let mut at = self.home(tag);
         for _ in 0..TRIES_MAX {
             let &place = self.places.get(at)?;
-            if place >> 32 == u64::from(tag.0) && !is_empty(place) && blocks.owner(slot(place)) == owner {
+            if place >> 32 == u64::from(tag.0) && !is_empty(place) && is(slot(place)) {
                 return Some(slot(place));
             }
             if place & PASSED == 0 {
@@ -60,7 +74,7 @@ impl Owners {
             }
             at = self.after(at);
         }
-        if self.crowd.is_empty() { None } else { self.crowd.get(&owner).copied() }
+        None
     }
 
     /// Notes the slot of an owner that is not here yet.

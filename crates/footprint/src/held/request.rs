@@ -44,8 +44,8 @@ enum Uses {
     Many(Box<Many>),
 }
 
-/// Keys of an ordinary request, those above them included.
-const FEW: usize = 4;
+/// Keys of an ordinary request, those above them included: what fits one block.
+const FEW: usize = super::blocks::TOGETHER;
 
 /// Many keys, or units of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,6 +166,15 @@ impl Request {
         match &self.uses {
             Uses::Few(len, few) => &few[..usize::from(*len).min(FEW)],
             Uses::Many(many) => &many.uses,
+        }
+    }
+
+    /// How many there are, and all places for them, when they are few.
+    #[inline]
+    pub(crate) fn few(&self) -> Option<(u16, &[Packed; FEW])> {
+        match &self.uses {
+            Uses::Few(len, few) => Some((u16::from(*len), few)),
+            Uses::Many(_) => None,
         }
     }
 

@@ -39,39 +39,47 @@ struct Front {
 
 impl Reservations {
     /// Marks the use that an entry stands for, which nothing stops.
-    #[inline(always)]
-    pub(super) fn mark(&mut self, entry: u32, key: Key, mode: Mode, units: u32) {
+    #[inline]
+    fn mark(&mut self, entry: u32, Use { key, mode, units }: Use) {
         let cell = self.cells.at_mut(key);
         cell.held += ONE[mode as usize] + u64::from(units);
-        if cell.head == NONE {
-            cell.head = entry;
-        } else {
-            self.blocks.link(&mut cell.head, entry, mode != Mode::ReadBelow);
-        }
+        self.blocks.link(&mut cell.head, entry, mode != Mode::ReadBelow);
     }
 
     /// Marks all uses of an owner.
     pub(super) fn mark_all(&mut self, slot: u32) {
         for entry in self.blocks.entries(slot) {
-            let Use { key, mode, units } = self.blocks.used(entry);
-            self.mark(entry, key, mode, units);
+            self.mark(entry, self.blocks.used(entry));
         }
     }
 
-    /// Takes away the marks of an owner that holds. Keys with waiters are noted for [`serve`](Reservations::serve).
-    #[inline]
-    pub(super) fn unmark_all(&mut self, slot: u32) {
-        for at in self.blocks.entries(slot) {
-            let entry = *self.blocks.get(at);
-            let cell = self.cells.at_mut(entry.used.key());
-            if cell.line == NONE && entry.next == at {
-                // It alone held it, and nobody waits.
-                cell.held -= ONE[entry.used.mode_number()];
-                cell.head = NONE;
-            } else {
-                self.unmark(at);
+    /// Links the entries of an owner whose keys others hold as well; they are counted already.
+    #[cold]
+    pub(super) fn link_all(&mut self, slot: u32) {
+        for entry in self.blocks.entries(slot) {
+            let used = self.blocks.get(entry).used;
+            let cell = self.cells.at_mut(used.key());
+            if cell.head != entry {
+                self.blocks.link(&mut cell.head, entry, used.mode() != Mode::ReadBelow);
             }
         }
+    }
+
+    /// Takes away the marks of an owner that holds. Says whether there is anybody for [`serve`](Reservations::serve).
+    #[inline(always)]
+    pub(super) fn unmark_all(&mut self, slot: u32) -> bool {
+        let entries = self.blocks.entries(slot);
+        let first = self.blocks.first_entries(slot);
+        let (len, mut others) = (first.len() as u32, self.cells.unmark(first, entries.start));
+        let is_awaited = others != 0 || len < entries.len() as u32;
+        while others != 0 {
+            self.unmark(entries.start + others.trailing_zeros());
+            others &= others - 1;
+        }
+        for entry in entries.start + len..entries.end {
+            self.unmark(entry);
+        }
+        is_awaited
     }
 
     /// Takes away one mark.
@@ -151,8 +159,15 @@ impl Reservations {
 
     #[inline]
     fn grant_complete(&mut self, granted: &mut Vec<Owner>) {
-        if self.scratch.complete.len() > 1 {
-            self.scratch.complete.sort_unstable_by_key(|&slot| self.watches.wait(slot).number);
+        let ticket = |slot: u32| self.watches.wait(slot).number;
+        match self.scratch.complete[..] {
+            [] | [_] => {}
+            [ref mut one, ref mut other] => {
+                if ticket(*one) > ticket(*other) {
+                    std::mem::swap(one, other);
+                }
+            }
+            ref mut all => all.sort_unstable_by_key(|&slot| ticket(slot)),
         }
         for &slot in &self.scratch.complete {
             granted.push(self.blocks.owner(slot));
@@ -223,23 +238,36 @@ impl Reservations {
 
     /// Puts a waiter in line for all its keys at once. What is free is its own from now on.
     pub(super) fn take_ticket(&mut self, slot: u32) {
+        let entries = self.blocks.entries(slot);
+        let first = self.blocks.first_entries(slot);
+        let (len, mut others) = (first.len() as u32, self.cells.mark_unused(first, entries.start));
         let mut in_line = 0;
-        for entry in self.blocks.entries(slot) {
-            let wanted = self.blocks.used(entry);
-            if !self.is_blocked(wanted) {
-                self.mark(entry, wanted.key, wanted.mode, wanted.units);
-                continue;
-            }
-            in_line += 1;
-            self.blocks.get_mut(entry).used.set_in_line(true);
-            if !self.join_queue(entry, Kind::Tickets) {
-                let line = self.line_of(wanted.key);
-                self.lines.at_mut(line).join(entry, &mut self.blocks);
-            }
+        while others != 0 {
+            in_line += u32::from(!self.mark_or_join(entries.start + others.trailing_zeros()));
+            others &= others - 1;
+        }
+        for entry in entries.start + len..entries.end {
+            in_line += u32::from(!self.mark_or_join(entry));
         }
         self.blocks.set_state(slot, State::InLine(in_line));
         self.numbers += 1;
         self.watches.wait_mut(slot).number = self.numbers;
+    }
+
+    /// Marks one use, or puts its entry in line. Says whether nothing stopped it.
+    #[inline]
+    fn mark_or_join(&mut self, entry: u32) -> bool {
+        let wanted = self.blocks.used(entry);
+        if !self.is_blocked(wanted) {
+            self.mark(entry, wanted);
+            return true;
+        }
+        self.blocks.get_mut(entry).used.set_in_line(true);
+        if !self.join_queue(entry, Kind::Tickets) {
+            let line = self.line_of(wanted.key);
+            self.lines.at_mut(line).join(entry, &mut self.blocks);
+        }
+        false
     }
 
     /// Puts an entry last in the queue of its key, if the key has one for it or can have one.
@@ -250,11 +278,7 @@ impl Reservations {
         if !cell.is_alone() || ONE[mode as usize] != ALONE {
             return false;
         }
-        let mut queue = match cell.queue() {
-            Some(queue) if queue.kind == kind => queue,
-            None if cell.line == NONE => Queue::new(kind),
-            _ => return false,
-        };
+        let Some(mut queue) = cell.queue_for(kind) else { return false };
         match kind {
             Kind::Tickets => self.blocks.push(&mut queue.list, entry),
             Kind::Watchers if self.watches.join(&mut queue.list, entry, &mut self.blocks) => {}
