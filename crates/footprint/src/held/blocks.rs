@@ -1,8 +1,7 @@
 //! Everybody that holds or waits, each in a block of its own: who it is, how it stands, and its keys.
 //!
 //! A block is one cache line, so whoever comes to one key of an owner has the owner and its other keys at hand. Requests of
-//! more keys than fit take several blocks side by side. Keys are linked by number: into the ring of those that hold a key,
-//! or into a [`List`] of those that wait for it; who holds a key alone is linked to nobody.
+//! more keys than fit take several blocks side by side. Keys are linked by number, see [`list`](super::list).
 
 use super::request::Packed;
 use super::{ENTRIES_MAX, Owner, Request, Use};
@@ -64,22 +63,6 @@ impl Block {
     #[inline]
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries[..usize::from(self.len).min(TOGETHER)]
-    }
-}
-
-/// Some that wait for the same, first to last. What stands before the first and after the last means nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct List {
-    pub(crate) first: u32,
-    pub(crate) last: u32,
-}
-
-impl List {
-    pub(crate) const EMPTY: List = List { first: NONE, last: NONE };
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first == NONE
     }
 }
 
@@ -307,90 +290,6 @@ impl Blocks {
         let (key, mode) = (used.key(), used.mode());
         Use { key, mode, units: if mode == Mode::Units { self.units(entry) } else { 0 } }
     }
-
-    /// Links an entry, a ring of its own, into the ring that begins with `head`: in front, or last.
-    pub(crate) fn link(&mut self, head: &mut u32, at: u32, in_front: bool) {
-        if *head == NONE {
-            *head = at;
-            return;
-        }
-        let (next, last) = (*head, self.get(*head).prev);
-        let entry = self.get_mut(at);
-        (entry.next, entry.prev) = (next, last);
-        self.get_mut(next).prev = at;
-        self.get_mut(last).next = at;
-        if in_front {
-            *head = at;
-        }
-    }
-
-    /// Takes an entry out of the ring that begins with `head`.
-    pub(crate) fn unlink(&mut self, head: &mut u32, at: u32) {
-        let Entry { next, prev, .. } = *self.get(at);
-        if next == at {
-            *head = NONE;
-            return;
-        }
-        self.get_mut(next).prev = prev;
-        self.get_mut(prev).next = next;
-        if *head == at {
-            *head = next;
-        }
-    }
-
-    /// Puts an entry last in a list.
-    #[inline]
-    pub(crate) fn push(&mut self, list: &mut List, at: u32) {
-        // Whether it is the first is a matter of chance: then it follows itself, which means nothing.
-        let before = if list.is_empty() { at } else { list.last };
-        self.get_mut(before).next = at;
-        self.get_mut(at).prev = before;
-        list.first = if list.is_empty() { at } else { list.first };
-        list.last = at;
-    }
-
-    /// Puts an entry into a list that is not empty: after another, or first.
-    #[inline]
-    pub(crate) fn insert(&mut self, list: &mut List, after: Option<u32>, at: u32) {
-        match after {
-            Some(last) if last == list.last => self.push(list, at),
-            Some(before) => {
-                let next = self.get(before).next;
-                self.get_mut(before).next = at;
-                self.get_mut(next).prev = at;
-                let entry = self.get_mut(at);
-                (entry.next, entry.prev) = (next, before);
-            }
-            None => {
-                self.get_mut(list.first).prev = at;
-                self.get_mut(at).next = list.first;
-                list.first = at;
-            }
-        }
-    }
-
-    /// Takes an entry out of a list; it is a ring of its own.
-    #[inline]
-    pub(crate) fn remove(&mut self, list: &mut List, at: u32) {
-        let entry = self.get_mut(at);
-        let (next, prev) = (entry.next, entry.prev);
-        (entry.next, entry.prev) = (at, at);
-        match (list.first == at, list.last == at) {
-            (true, true) => *list = List::EMPTY,
-            (true, false) => list.first = next,
-            (false, true) => list.last = prev,
-            (false, false) => {
-                self.get_mut(prev).next = next;
-                self.get_mut(next).prev = prev;
-            }
-        }
-    }
-
-    /// A list from its first to its last.
-    pub(crate) fn walk(&self, list: List) -> impl Iterator<Item = u32> {
-        let after = move |&at: &u32| (at != list.last).then(|| self.get(at).next);
-        std::iter::successors((!list.is_empty()).then_some(list.first), after)
-    }
 }
 
 #[inline]
@@ -427,19 +326,6 @@ mod tests {
             slots.iter().for_each(|&slot| blocks.vacate(slot));
             assert_eq!(blocks.blocks.len(), 1 + 1 + 1 + 2 + 10);
             assert_eq!(blocks.waiting().count(), 0);
-        }
-    }
-
-    #[test]
-    fn lists_give_up_their_ends_and_their_middle() {
-        for gone in 0..3 {
-            let mut blocks = Blocks::default();
-            let wanted = Use { key: Key(0), mode: Mode::Write, units: 0 };
-            let slot = blocks.place(0, &Request::pack(&[wanted; 3]));
-            let (mut list, entries) = (List::EMPTY, blocks.entries(slot));
-            entries.clone().for_each(|entry| blocks.push(&mut list, entry));
-            blocks.remove(&mut list, gone);
-            assert!(blocks.walk(list).eq(entries.filter(|&entry| entry != gone)));
         }
     }
 }

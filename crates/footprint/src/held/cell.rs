@@ -1,7 +1,8 @@
 //! What is marked on one key: how many use it in which way, packed so that a check is one `and`.
 
 use super::Key;
-use super::blocks::{Entry, List};
+use super::blocks::Entry;
+use super::list::List;
 use super::request::Packed;
 use crate::Mode;
 use crate::chains::NONE;

@@ -1,7 +1,8 @@
 //! Who waits at a key: those that watch it, and those in line with a ticket.
 
-use super::blocks::{Blocks, List};
+use super::blocks::Blocks;
 use super::cell::{ALONE, Kind, ONE, Queue};
+use super::list::List;
 use super::watch::{LISTS, WANTS_ALONE};
 use crate::Mode;
 

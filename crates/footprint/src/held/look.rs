@@ -1,8 +1,9 @@
 //! Looking, without marking: is it free, who is in the way, why.
 
-use super::blocks::{List, State};
+use super::blocks::State;
 use super::cell::{Cell, FORBIDS, ONE};
 use super::line::Line;
+use super::list::List;
 use super::request::Packed;
 use super::{Blocked, Error, Key, Owner, PLACE_MAX, Reservations, Use, Why};
 use crate::Mode;

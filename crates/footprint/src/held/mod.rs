@@ -25,12 +25,15 @@ mod cell;
 mod expect;
 mod key;
 mod line;
+mod list;
 mod look;
+mod mark;
 mod owners;
 mod request;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod wait;
 mod watch;
 
 pub use answer::{Blocked, Error, PLACE_MAX, Refusal, Standing, Why};

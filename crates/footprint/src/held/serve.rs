@@ -1,10 +1,10 @@
-//! Marking, and what a mark that is taken away allows.
+//! What marks that were taken away allow: those in line go on, then those that watch, the most urgent first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
-use super::blocks::State;
-use super::cell::{ALONE, COUNTERS, Cell, FORBIDS, Kind, ONE, Queue};
+use super::cell::{COUNTERS, FORBIDS, ONE, Queue};
 use super::line::Line;
 use super::look::is_short;
 use super::watch::Urgency;
@@ -22,9 +22,9 @@ pub(super) struct Scratch {
     /// Keys with a line that were given back.
     pub(super) freed: Vec<Key>,
     /// Keys with a queue of watchers that were given back, and that queue.
-    watched: Vec<(Key, Queue)>,
+    pub(super) watched: Vec<(Key, Queue)>,
     /// Slots of owners that have all they stood in line for.
-    complete: Vec<u32>,
+    pub(super) complete: Vec<u32>,
     /// The most urgent watcher of each list that may go on.
     fronts: BinaryHeap<Reverse<Front>>,
 }
@@ -38,102 +38,8 @@ struct Front {
 }
 
 impl Reservations {
-    /// Marks the use that an entry stands for, which nothing stops.
-    #[inline]
-    fn mark(&mut self, entry: u32, Use { key, mode, units }: Use) {
-        let cell = self.cells.at_mut(key);
-        cell.held += ONE[mode as usize] + u64::from(units);
-        self.blocks.link(&mut cell.head, entry, mode != Mode::ReadBelow);
-    }
-
-    /// Marks all uses of an owner.
-    pub(super) fn mark_all(&mut self, slot: u32) {
-        for entry in self.blocks.entries(slot) {
-            self.mark(entry, self.blocks.used(entry));
-        }
-    }
-
-    /// Links the entries of an owner whose keys others hold as well; they are counted already.
-    #[cold]
-    pub(super) fn link_all(&mut self, slot: u32) {
-        for entry in self.blocks.entries(slot) {
-            let used = self.blocks.get(entry).used;
-            let cell = self.cells.at_mut(used.key());
-            if cell.head != entry {
-                self.blocks.link(&mut cell.head, entry, used.mode() != Mode::ReadBelow);
-            }
-        }
-    }
-
-    /// Takes away the marks of an owner that holds. Says whether there is anybody for [`serve`](Reservations::serve).
-    #[inline(always)]
-    pub(super) fn unmark_all(&mut self, slot: u32) -> bool {
-        let entries = self.blocks.entries(slot);
-        let first = self.blocks.first_entries(slot);
-        let (len, mut others) = (first.len() as u32, self.cells.unmark(first, entries.start));
-        let is_awaited = others != 0 || len < entries.len() as u32;
-        while others != 0 {
-            self.unmark(entries.start + others.trailing_zeros());
-            others &= others - 1;
-        }
-        for entry in entries.start + len..entries.end {
-            self.unmark(entry);
-        }
-        is_awaited
-    }
-
-    /// Takes away one mark.
-    fn unmark(&mut self, entry: u32) {
-        let Use { key, mode, units } = self.blocks.used(entry);
-        let cell = self.cells.at_mut(key);
-        match cell.queue() {
-            Some(Queue { kind: Kind::Tickets, .. }) => return self.pass_on(key),
-            Some(queue) => {
-                *cell = Cell::FREE;
-                self.scratch.watched.push((key, queue));
-                return;
-            }
-            None if cell.line != NONE => self.scratch.freed.push(key),
-            None => {}
-        }
-        cell.held -= ONE[mode as usize] + u64::from(units);
-        self.blocks.unlink(&mut cell.head, entry);
-    }
-
-    /// Takes away the marks of an owner with a ticket, and its places in line.
-    pub(super) fn leave_lines(&mut self, slot: u32) {
-        for entry in self.blocks.entries(slot) {
-            if !self.blocks.get(entry).used.is_in_line() {
-                self.unmark(entry);
-                continue;
-            }
-            let key = self.blocks.get(entry).used.key();
-            let line = self.line_of(key);
-            self.lines.at_mut(line).leave(entry, &mut self.blocks);
-            self.scratch.freed.push(key);
-        }
-    }
-
-    /// Gives a key that one had alone to the first of its queue.
-    fn pass_on(&mut self, key: Key) {
-        let cell = self.cells.at_mut(key);
-        let Some(mut queue) = cell.queue() else { return };
-        let first = queue.list.first;
-        let entry = self.blocks.get_mut(first);
-        queue.list.first = entry.next;
-        queue.len -= 1;
-        (entry.next, entry.prev) = (first, first);
-        entry.used.set_in_line(false);
-        cell.set_queue(queue);
-        cell.head = first;
-        let slot = self.blocks.slot(first);
-        if self.blocks.is_served(slot) {
-            self.scratch.complete.push(slot);
-        }
-    }
-
     /// Lets go on whoever can, now that marks were taken away: first those in line, then those that watch.
-    #[inline]
+    #[inline(always)]
     pub(super) fn serve(&mut self, granted: &mut Vec<Owner>) {
         match (self.scratch.freed.len(), self.scratch.watched.len()) {
             (0, 0) => self.grant_complete(granted),
@@ -157,7 +63,8 @@ impl Reservations {
         }
     }
 
-    #[inline]
+    /// Grants those that have all they stood in line for, in the order of their tickets.
+    #[inline(always)]
     fn grant_complete(&mut self, granted: &mut Vec<Owner>) {
         let ticket = |slot: u32| self.watches.wait(slot).number;
         match self.scratch.complete[..] {
@@ -175,6 +82,7 @@ impl Reservations {
         self.scratch.complete.clear();
     }
 
+    /// Serves all keys that were given back, each with a line.
     fn serve_lines(&mut self, granted: &mut Vec<Owner>) {
         let mut freed = std::mem::take(&mut self.scratch.freed);
         for (key, queue) in self.scratch.watched.drain(..) {
@@ -197,7 +105,7 @@ impl Reservations {
                 Some(mut top) => match next {
                     Some(next) if next < top.0 => Some(next),
                     Some(next) => Some(std::mem::replace(&mut *top, Reverse(next)).0),
-                    None => Some(std::collections::binary_heap::PeekMut::pop(top).0),
+                    None => Some(PeekMut::pop(top).0),
                 },
             };
         }
@@ -206,120 +114,6 @@ impl Reservations {
         }
         self.scratch.freed = freed;
         self.scratch.freed.clear();
-    }
-
-    /// Marks all uses of an owner that is placed, or says which entry is the first that is stopped.
-    pub(super) fn mark_or_stop(&mut self, slot: u32) -> Option<u32> {
-        let mut entries = self.blocks.entries(slot);
-        let stopped = entries.find(|&entry| self.is_blocked(self.blocks.used(entry)));
-        if stopped.is_none() {
-            self.mark_all(slot);
-            self.blocks.set_state(slot, State::Holds);
-        }
-        stopped
-    }
-
-    /// Lets an owner watch the key of an entry.
-    pub(super) fn park(&mut self, slot: u32, entry: u32) {
-        self.blocks.set_state(slot, State::Watches(entry));
-        if !self.join_queue(entry, Kind::Watchers) {
-            let line = self.line_of(self.blocks.get(entry).used.key());
-            self.watches.park(self.lines.at_mut(line), entry, &mut self.blocks);
-        }
-    }
-
-    /// Lets an entry watch no more.
-    pub(super) fn unpark(&mut self, entry: u32) {
-        let key = self.blocks.get(entry).used.key();
-        let line = self.line_of(key);
-        self.watches.unpark(self.lines.at_mut(line), entry, &mut self.blocks);
-        self.settle(key);
-    }
-
-    /// Puts a waiter in line for all its keys at once. What is free is its own from now on.
-    pub(super) fn take_ticket(&mut self, slot: u32) {
-        let entries = self.blocks.entries(slot);
-        let first = self.blocks.first_entries(slot);
-        let (len, mut others) = (first.len() as u32, self.cells.mark_unused(first, entries.start));
-        let mut in_line = 0;
-        while others != 0 {
-            in_line += u32::from(!self.mark_or_join(entries.start + others.trailing_zeros()));
-            others &= others - 1;
-        }
-        for entry in entries.start + len..entries.end {
-            in_line += u32::from(!self.mark_or_join(entry));
-        }
-        self.blocks.set_state(slot, State::InLine(in_line));
-        self.numbers += 1;
-        self.watches.wait_mut(slot).number = self.numbers;
-    }
-
-    /// Marks one use, or puts its entry in line. Says whether nothing stopped it.
-    #[inline]
-    fn mark_or_join(&mut self, entry: u32) -> bool {
-        let wanted = self.blocks.used(entry);
-        if !self.is_blocked(wanted) {
-            self.mark(entry, wanted);
-            return true;
-        }
-        self.blocks.get_mut(entry).used.set_in_line(true);
-        if !self.join_queue(entry, Kind::Tickets) {
-            let line = self.line_of(wanted.key);
-            self.lines.at_mut(line).join(entry, &mut self.blocks);
-        }
-        false
-    }
-
-    /// Puts an entry last in the queue of its key, if the key has one for it or can have one.
-    #[inline]
-    fn join_queue(&mut self, entry: u32, kind: Kind) -> bool {
-        let (key, mode) = (self.blocks.get(entry).used.key(), self.blocks.get(entry).used.mode());
-        let cell = self.cells.at_mut(key);
-        if !cell.is_alone() || ONE[mode as usize] != ALONE {
-            return false;
-        }
-        let Some(mut queue) = cell.queue_for(kind) else { return false };
-        match kind {
-            Kind::Tickets => self.blocks.push(&mut queue.list, entry),
-            Kind::Watchers if self.watches.join(&mut queue.list, entry, &mut self.blocks) => {}
-            Kind::Watchers => return false,
-        }
-        queue.len += 1;
-        cell.set_queue(queue);
-        true
-    }
-
-    /// The line of a key. A queue becomes one.
-    fn line_of(&mut self, key: Key) -> u32 {
-        let cell = self.cells.at_mut(key);
-        if let Some(line) = cell.line() {
-            return line;
-        }
-        let line = match cell.queue() {
-            Some(queue) => {
-                cell.held = ALONE;
-                Line::of_queue(queue)
-            }
-            None => Line::new(None),
-        };
-        cell.line = self.lines.open(line);
-        cell.line
-    }
-
-    /// Makes a queue of a line when that says all, and closes it when nobody is left.
-    fn settle(&mut self, key: Key) {
-        let cell = self.cells.at_mut(key);
-        let Some(at) = cell.line() else { return };
-        let line = self.lines.at(at);
-        if line.is_empty() {
-            cell.line = NONE;
-            self.lines.close(at);
-        } else if cell.is_alone()
-            && let Some(queue) = line.as_queue()
-        {
-            cell.set_queue(queue);
-            self.lines.close(at);
-        }
     }
 
     /// Gives a key to those in line for it that nothing before them stops.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::blocks::{Blocks, List};
+use super::blocks::Blocks;
 use super::line::Line;
+use super::list::List;
 use super::{Key, Rank, Use};
 use crate::Mode;
 
@@ -28,7 +29,6 @@ pub(crate) type Urgency = (Rank, u64);
 /// How one waits, beside what its block says.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Wait {
-    pub(crate) rank: Rank,
     /// When it came; with a ticket, the number of the ticket.
     pub(crate) number: u64,
     pub(crate) tries: u32,
@@ -60,6 +60,8 @@ impl Watch {
 pub(crate) struct Watches {
     /// By slot; as long as the last of those that waited needs.
     waits: Vec<Wait>,
+    /// By slot, as far as they are not 0: many callers have no use for them.
+    ranks: Vec<Rank>,
     /// Watchers that came after many less urgent ones, and those that want several units: their place is found by a tree.
     /// In the usual order, the later the less urgent, lists will do.
     out_of_order: BTreeMap<(Watch, Rank, u64), u32>,
@@ -72,7 +74,10 @@ impl Watches {
         if self.waits.len() <= slot as usize {
             self.waits.resize(slot as usize + 1, Wait::default());
         }
-        self.waits[slot as usize] = Wait { rank, number, tries: 1, is_out_of_order: false };
+        self.waits[slot as usize] = Wait { number, tries: 1, is_out_of_order: false };
+        if rank != 0 || (slot as usize) < self.ranks.len() {
+            self.set_rank(slot, rank);
+        }
     }
 
     #[inline]
@@ -87,7 +92,14 @@ impl Watches {
 
     #[inline]
     pub(crate) fn urgency(&self, slot: u32) -> Urgency {
-        (self.wait(slot).rank, self.wait(slot).number)
+        (self.ranks.get(slot as usize).copied().unwrap_or(0), self.wait(slot).number)
+    }
+
+    fn set_rank(&mut self, slot: u32, rank: Rank) {
+        if self.ranks.len() <= slot as usize {
+            self.ranks.resize(slot as usize + 1, 0);
+        }
+        self.ranks[slot as usize] = rank;
     }
 
     /// Puts an entry in its place in a list of watchers, if that is near the end: who comes later is less urgent, and who
@@ -178,13 +190,13 @@ impl Watches {
 
     /// The next after a watcher among those that want the same, in the same list or in the tree.
     pub(crate) fn after(&self, line: &Line, entry: u32, blocks: &Blocks) -> Option<u32> {
-        let (wait, wanted) = (self.wait(blocks.slot(entry)), blocks.used(entry));
-        if !wait.is_out_of_order {
+        let (slot, wanted) = (blocks.slot(entry), blocks.used(entry));
+        if !self.wait(slot).is_out_of_order {
             let list = line.watch[WANTS[wanted.mode as usize]];
             return (entry != list.last).then(|| blocks.get(entry).next);
         }
-        let watch = Watch::new(wanted);
-        let from = Bound::Excluded((watch, wait.rank, wait.number));
+        let (watch, (rank, number)) = (Watch::new(wanted), self.urgency(slot));
+        let from = Bound::Excluded((watch, rank, number));
         let to = Bound::Included((watch, Rank::MAX, u64::MAX));
         self.out_of_order.range((from, to)).next().map(|(_, &next)| next)
     }
