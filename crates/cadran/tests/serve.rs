@@ -280,6 +280,7 @@ fn two_servers_do_not_share_a_directory() {
     let second = run(&["serve", "--data", &data.display().to_string(), "--listen", "127.0.0.1:0"]);
     assert!(!second.status.success());
     let said = String::from_utf8_lossy(&second.stderr);
+    assert!(said.trim_end().ends_with("a directory of its own with --data"), "{said}");
     assert!(said.contains("another server uses"), "{said}");
     assert!(server.stop().success());
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use cadran_core::{Dialect, Executor, GroupName, Order, Seats, Start, Work, Zone};
 use cadran_engine::{Engine, Event, JobChange, Options};
 use cadran_exec::worker::Presence;
@@ -18,6 +18,7 @@ use cadran_spec::{
     Change, Diagnostic, FileDiagnostics, Folder, ReadOptions, Scan, WatchHandle, WatchOptions,
 };
 use cadran_store::Store;
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -389,18 +390,19 @@ impl Data {
         let name = path.join("lock");
         let file = File::options().create(true).append(true).open(&name);
         let file = file.with_context(|| format!("cannot open {}", name.display()))?;
-        let lock = Data::lock(file).with_context(|| {
-            format!(
+        let lock = Data::lock(file).map_err(|error| match error {
+            Errno::EWOULDBLOCK => anyhow!(
                 "another server uses {}; stop it, or give this one a directory of its own with --data",
                 path.display()
-            )
+            ),
+            other => anyhow!("cannot lock {}: {}", name.display(), other.desc()),
         })?;
         Ok(Data { path: path.to_owned(), _lock: lock })
     }
 
     /// A server that was killed while it started a process leaves a copy of its lock in it, for the moment until that
     /// process has become the step's program: we wait that long.
-    fn lock(mut file: File) -> anyhow::Result<Flock<File>> {
+    fn lock(mut file: File) -> Result<Flock<File>, Errno> {
         for _ in 0..LOCK_TRIES {
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(lock) => return Ok(lock),
@@ -409,7 +411,7 @@ impl Data {
             #[allow(clippy::disallowed_methods)] // nobody tells when a lock is given back
             std::thread::sleep(LOCK_PAUSE);
         }
-        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error.into())
+        Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error)
     }
 
     /// The server's name, made once: the store knows its number by it. A copy of the directory is the same server, so
