@@ -1,6 +1,6 @@
 //! Jobs on executors over loopback: when do orders arrive, and what does a run cost?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,9 +31,12 @@ pub(crate) fn run(asked: &Asked) {
         "work", "expected", "arrived", "recorded", "p50", "p99", "worst", "CPU a run", "of a core", "stub"
     );
     let one = |name: &str, case: Case| {
+        if asked.only.as_ref().is_some_and(|words| !name.contains(words.as_str())) {
+            return f64::INFINITY;
+        }
         // A record of its own, each time.
         let sub = tempfile::tempdir_in(dir.path()).expect("a directory");
-        runtime().block_on(measure(name, case, sub.path(), secs))
+        runtime().block_on(measure(name, case, sub.path(), secs, asked.seconds))
     };
     let plain = Case { jobs: 1_000, executors: 10, dead: 0, route: Route::ConsistentHash };
     one("5,000 runs a second", Case { jobs: 5_000, ..plain });
@@ -66,7 +69,7 @@ struct Case {
     route: Route,
 }
 
-async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64) -> f64 {
+async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64, each: bool) -> f64 {
     let (running, door) = start(dir).await;
     let stubs = tokio::task::block_in_place(|| Stubs::start(case.executors, case.dead, &door, TOKEN));
     let group: GroupName = "bench".parse().expect("a name");
@@ -97,11 +100,15 @@ async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64) -> f6
     let store = running.store.clone();
     let recorded = succeeded(&store, first, last).await;
     let arrivals = tokio::task::block_in_place(|| stubs.arrivals());
-    let late = late(&arrivals, first, last, |arrival| arrival.made);
+    let by_due = by_due(&arrivals, first, last, |arrival| arrival.made);
+    let late = together(&by_due);
     let shares = if case.route == Route::ShardingBroadcast { case.executors } else { 1 };
     let expected = case.jobs * shares * secs as usize;
     let expected = if case.dead > 0 { format!("<{expected}") } else { expected.to_string() };
     line(name, &expected, &recorded.to_string(), &late, spent, stub_spent, secs);
+    if each {
+        seconds(&by_due);
+    }
     running.stop(async {}).await;
     percentile(&late, 0.99)
 }
@@ -151,28 +158,51 @@ fn rival(dir: &std::path::Path, case: Case, secs: u64) {
             (before.0, before.1, after.0, after.1)
         });
         // Its orders do not say when they were made: each counts for the second it came in.
-        let late = late(&stubs.arrivals(), first, last, |arrival| (arrival.at / 1_000_000) as i64);
+        let late =
+            together(&by_due(&stubs.arrivals(), first, last, |arrival| (arrival.at / 1_000_000) as i64));
         let (name, expected) =
             (format!("ratchjob, {jobs} jobs each second"), (jobs * secs as usize).to_string());
         line(&name, &expected, "-", &late, spent - before, stub_spent - stub_before, secs);
     }
 }
 
-/// How late orders for the dues of some seconds came, in milliseconds, sorted. One for each job, share and due: a second
-/// one would be a mistake of its own and is not counted. The second of `made` is the due: orders are made at their due
-/// or shortly after.
-fn late(arrivals: &[Arrival], first: i64, last: i64, made: impl Fn(&Arrival) -> i64) -> Vec<f64> {
-    let mut came = BTreeMap::new();
+/// How late orders for the dues of some seconds came, in milliseconds, sorted, by due. One for each job, share and due: a
+/// second one would be a mistake of its own and is not counted. The second of `made` is the due: orders are made at their
+/// due or shortly after.
+fn by_due(
+    arrivals: &[Arrival],
+    first: i64,
+    last: i64,
+    made: impl Fn(&Arrival) -> i64,
+) -> BTreeMap<i64, Vec<f64>> {
+    let (mut came, mut dues) = (BTreeSet::new(), BTreeMap::<i64, Vec<f64>>::new());
     for arrival in arrivals {
         let due = made(arrival).div_euclid(1_000) * 1_000;
-        if (first..last).contains(&due) {
-            came.entry((arrival.job, arrival.share, due)).or_insert(arrival.at);
+        if (first..last).contains(&due) && came.insert((arrival.job, arrival.share, due)) {
+            let late = (arrival.at - i128::from(due) * 1_000_000) as f64 / 1e6;
+            dues.entry(due).or_default().push(late);
         }
     }
-    let late = came.iter().map(|((.., due), at)| (at - i128::from(*due) * 1_000_000) as f64 / 1e6);
-    let mut late: Vec<f64> = late.collect();
+    dues.values_mut().for_each(|late| late.sort_by(f64::total_cmp));
+    dues
+}
+
+fn together(by_due: &BTreeMap<i64, Vec<f64>>) -> Vec<f64> {
+    let mut late: Vec<f64> = by_due.values().flatten().copied().collect();
     late.sort_by(f64::total_cmp);
     late
+}
+
+/// When the first, the hundredth and so on of each second came.
+fn seconds(by_due: &BTreeMap<i64, Vec<f64>>) {
+    const SHARES: [f64; 8] = [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0];
+    for late in by_due.values() {
+        let text: Vec<String> = SHARES
+            .iter()
+            .map(|&share| format!("{:>3.0} % {:>6.1}", share * 100.0, percentile(late, share)))
+            .collect();
+        println!("    {}", text.join("  "));
+    }
 }
 
 /// How many runs that were due in these seconds are on record as done.

@@ -1,4 +1,4 @@
-//! The server beside its plain rival, in one run: `cargo bench -p cadran --bench server -- [--quick] [NAME…]`.
+//! The server beside its plain rival, in one run: `cargo bench -p cadran --bench server -- [--quick] [--only=WORDS] [--seconds] [NAME…]`.
 //!
 //! *Plain* is a timer loop over a binary heap with one multi-row insert per batch, on the same store. Every run here
 //! has three durable changes (promised, started, ended) and passes through the real loop with an executor inside the
@@ -23,6 +23,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 pub(crate) struct Asked {
     /// Small sizes, to see that everything works.
     pub(crate) quick: bool,
+    /// `--only=WORDS`: of a bench with several works, those that have this in their name.
+    pub(crate) only: Option<String>,
+    /// `--seconds`: how each second went, not only all of them together.
+    pub(crate) seconds: bool,
     names: Vec<String>,
 }
 
@@ -41,8 +45,10 @@ fn main() {
         return stub::child(&args[at + 1..]);
     }
     let quick = args.iter().any(|arg| arg == "--quick");
+    let seconds = args.iter().any(|arg| arg == "--seconds");
+    let only = args.iter().find_map(|arg| arg.strip_prefix("--only=")).map(str::to_owned);
     let names = args.into_iter().filter(|arg| !arg.starts_with("--")).collect();
-    let asked = Asked { quick, names };
+    let asked = Asked { quick, only, seconds, names };
     for (name, bench) in [
         ("burst", burst::run as fn(&Asked)),
         ("steady", steady::run),

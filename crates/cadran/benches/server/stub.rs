@@ -1,15 +1,15 @@
 //! Executors that do nothing, as cheaply as that can be done, in a process of their own: they note when an order came,
 //! and report it as done.
 
-use std::cell::RefCell;
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::LocalSet;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use tokio::time::Instant;
 
 use crate::measure::cpu_process;
 use crate::world::wall_nanos;
@@ -96,73 +96,119 @@ struct Book {
     done: Vec<u64>,
 }
 
-/// The stub's process.
+/// A connection of the scheduler.
+struct Caller {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    /// It is never answered.
+    dead: bool,
+}
+
+/// Whatever the kernel has news of, by its place in the list of all.
+enum Source {
+    Listener(TcpListener, bool),
+    Caller(Caller),
+    /// Where results go.
+    Door,
+    /// The end of the input is the end of the stub.
+    Input,
+    Closed,
+}
+
+/// The stub's process: one thread, and of the kernel nothing but what an order needs: it is read, and answered.
 pub(crate) fn child(args: &[String]) {
     let [count, dead, door, token] = args else { panic!("--stub COUNT DEAD DOOR TOKEN") };
     let (count, dead): (usize, usize) = (count.parse().expect("a number"), dead.parse().expect("a number"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let local = LocalSet::new();
-    let book = Rc::new(RefCell::new(Book::default()));
-    local.block_on(&runtime, async {
-        for no in 0..count {
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            println!("http://{}", listener.local_addr().expect("an address"));
-            let book = Rc::clone(&book);
-            tokio::task::spawn_local(async move {
-                while let Ok((stream, _)) = listener.accept().await {
+    let epoll = Epoll::new(EpollCreateFlags::empty()).expect("an epoll");
+    let watch = |fd: BorrowedFd<'_>, at: usize| {
+        epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, at as u64)).expect("watched");
+    };
+    let mut sources = Vec::new();
+    for no in 0..count {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        println!("http://{}", listener.local_addr().expect("an address"));
+        watch(listener.as_fd(), sources.len());
+        sources.push(Source::Listener(listener, no < dead));
+    }
+    std::io::stdout().flush().expect("addresses are told");
+    let mut reports = Reports::open(door, token);
+    watch(reports.stream.as_fd(), sources.len());
+    sources.push(Source::Door);
+    let input = std::io::stdin();
+    watch(input.as_fd(), sources.len());
+    sources.push(Source::Input);
+    let mut book = Book::default();
+    let mut piece = vec![0; 4096];
+    let mut news = vec![EpollEvent::empty(); 1024];
+    loop {
+        let patience = EpollTimeout::from(reports.patience_ms(&book));
+        let count = epoll.wait(&mut news, patience).unwrap_or_default();
+        for event in &news[..count] {
+            let at = event.data() as usize;
+            match &mut sources[at] {
+                Source::Listener(listener, dead) => {
+                    let Ok((stream, _)) = listener.accept() else { continue };
                     let _ = stream.set_nodelay(true);
-                    if no < dead {
-                        tokio::task::spawn_local(hold(stream));
-                    } else {
-                        tokio::task::spawn_local(serve(stream, Rc::clone(&book)));
+                    let caller = Caller { stream, buffer: Vec::with_capacity(4096), dead: *dead };
+                    watch(caller.stream.as_fd(), sources.len());
+                    sources.push(Source::Caller(caller));
+                }
+                Source::Caller(caller) => {
+                    if !caller.serve(&mut piece, &mut book) {
+                        sources[at] = Source::Closed;
                     }
                 }
-            });
+                Source::Door => {
+                    if !reports.answered() {
+                        sources[at] = Source::Closed;
+                    }
+                }
+                Source::Input => {
+                    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+                    for Arrival { job, share, made, at } in &book.arrivals {
+                        writeln!(out, "{job} {share} {made} {at}").expect("arrivals are told");
+                    }
+                    return;
+                }
+                Source::Closed => {}
+            }
         }
-        std::io::stdout().flush().expect("addresses are told");
-        tokio::task::spawn_local(report(Rc::clone(&book), door.clone(), token.clone()));
-        // The end of the input is the end of the stub.
-        let end = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
-        let _ = end.await;
-    });
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    for Arrival { job, share, made, at } in &book.borrow().arrivals {
-        writeln!(out, "{job} {share} {made} {at}").expect("arrivals are told");
+        reports.send(&mut book);
     }
 }
 
-async fn hold(stream: TcpStream) {
-    let _stream = stream;
-    std::future::pending::<()>().await;
-}
-
-async fn serve(mut stream: TcpStream, book: Rc<RefCell<Book>>) {
-    const ANSWER: &[u8] =
-        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{\"code\":200}";
-    let mut buffer = Vec::with_capacity(4096);
-    loop {
-        let Some((head, len)) = whole(&buffer) else {
-            match stream.read_buf(&mut buffer).await {
-                Ok(len) if len > 0 => continue,
-                _ => return,
+impl Caller {
+    /// Takes what came, and answers it when it is whole. False when the connection is closed.
+    fn serve(&mut self, piece: &mut [u8], book: &mut Book) -> bool {
+        const ANSWER: &[u8] =
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{\"code\":200}";
+        // The kernel says that there is something, so that this does not wait.
+        let read = self.stream.read(piece).unwrap_or_default();
+        if read == 0 {
+            return false;
+        }
+        self.buffer.extend_from_slice(&piece[..read]);
+        if self.dead {
+            self.buffer.clear();
+            return true;
+        }
+        while let Some((head, len)) = whole(&self.buffer) {
+            let body = &self.buffer[head..len];
+            if let Some(log) = number(body, b"\"logId\":") {
+                book.arrivals.push(Arrival {
+                    job: number(body, b"\"jobId\":").unwrap_or_default(),
+                    share: number(body, b"\"broadcastIndex\":").unwrap_or_default(),
+                    made: number(body, b"\"logDateTime\":").unwrap_or_default() as i64,
+                    at: wall_nanos(),
+                });
+                book.done.push(log);
             }
-        };
-        let body = &buffer[head..len];
-        if let Some(log) = number(body, b"\"logId\":") {
-            let arrival = Arrival {
-                job: number(body, b"\"jobId\":").unwrap_or_default(),
-                share: number(body, b"\"broadcastIndex\":").unwrap_or_default(),
-                made: number(body, b"\"logDateTime\":").unwrap_or_default() as i64,
-                at: wall_nanos(),
-            };
-            let mut book = book.borrow_mut();
-            book.arrivals.push(arrival);
-            book.done.push(log);
+            self.buffer.drain(..len);
+            if self.stream.write_all(ANSWER).is_err() {
+                return false;
+            }
         }
-        buffer.drain(..len);
-        if stream.write_all(ANSWER).await.is_err() {
-            return;
-        }
+        true
     }
 }
 
@@ -185,35 +231,63 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     text.windows(wanted.len()).position(|window| window == wanted)
 }
 
-async fn report(book: Rc<RefCell<Book>>, door: String, token: String) {
-    let (host, path) =
-        door.split_once('/').map_or((&*door, String::new()), |(host, path)| (host, format!("/{path}")));
-    let mut stream = TcpStream::connect(host).await.expect("the door is open");
-    let _ = stream.set_nodelay(true);
-    let mut answer = vec![0; 4096];
-    loop {
-        tokio::time::sleep(REPORT_EVERY).await;
-        let done = std::mem::take(&mut book.borrow_mut().done);
-        if done.is_empty() {
-            continue;
+/// Results on their way back.
+struct Reports {
+    stream: TcpStream,
+    host: String,
+    path: String,
+    token: String,
+    /// A list is out and not answered.
+    waits: bool,
+    /// When the last list was answered.
+    since: Instant,
+}
+
+impl Reports {
+    fn open(door: &str, token: &str) -> Reports {
+        let (host, path) =
+            door.split_once('/').map_or((door, String::new()), |(host, path)| (host, format!("/{path}")));
+        let stream = TcpStream::connect(host).expect("the door is open");
+        let _ = stream.set_nodelay(true);
+        let (host, token) = (host.to_owned(), token.to_owned());
+        Reports { stream, host, path, token, waits: false, since: Instant::now() }
+    }
+
+    /// For how long there is nothing to send; for ever when nothing waits.
+    fn patience_ms(&self, book: &Book) -> Option<u16> {
+        let left = REPORT_EVERY.saturating_sub(self.since.elapsed());
+        // Rounded up: a turn too early would be one for nothing.
+        (!self.waits && !book.done.is_empty()).then(|| left.as_micros().div_ceil(1_000) as u16)
+    }
+
+    fn send(&mut self, book: &mut Book) {
+        if self.waits || book.done.is_empty() || self.since.elapsed() < REPORT_EVERY {
+            return;
         }
-        let list: Vec<String> = done
-            .iter()
-            .map(|log| format!("{{\"logId\":{log},\"logDateTim\":1,\"handleCode\":200,\"handleMsg\":\"\"}}"))
-            .collect();
-        let body = format!("[{}]", list.join(","));
+        let mut body = String::from("[");
+        for log in book.done.drain(..) {
+            let comma = if body.len() > 1 { "," } else { "" };
+            let _ = write!(
+                body,
+                "{comma}{{\"logId\":{log},\"logDateTim\":1,\"handleCode\":200,\"handleMsg\":\"\"}}"
+            );
+        }
+        body.push(']');
+        let Reports { host, path, token, .. } = &*self;
         let request = format!(
             "POST {path}/api/callback HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
              XXL-JOB-ACCESS-TOKEN: {token}\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        // A server that stops takes no more.
-        if stream.write_all(request.as_bytes()).await.is_err() {
-            return;
-        }
-        match stream.read(&mut answer).await {
-            Ok(len) if len > 0 => {}
-            _ => return,
-        }
+        // A server that stops takes no more; then nothing is left to report.
+        let _ = self.stream.write_all(request.as_bytes());
+        self.waits = true;
+    }
+
+    /// An answer came. False when it is the end of the connection.
+    fn answered(&mut self) -> bool {
+        let read = self.stream.read(&mut [0; 4096]).unwrap_or_default();
+        (self.waits, self.since) = (read == 0, Instant::now());
+        read > 0
     }
 }
