@@ -17,8 +17,17 @@ use crate::effects::{Effects, Event, RunChange, Token};
 use crate::jobs::Removed;
 use crate::running::LiveRun;
 
-/// Ticks fall on whole seconds.
+/// There is a tick each second.
 const TICK_MS: Millis = 1_000;
+
+/// Ticks fall in the middle of a second. Most dues are whole seconds: their orders leave then, and what is planned for
+/// seconds ahead, and its commit, does not stand in their way.
+pub const TICK_PHASE_MS: Millis = 500;
+
+/// The first tick after an instant.
+fn tick_after(at: Millis) -> Millis {
+    (at.saturating_sub(TICK_PHASE_MS).div_euclid(TICK_MS) + 1) * TICK_MS + TICK_PHASE_MS
+}
 
 /// What the engine is told once.
 #[derive(Clone, Debug)]
@@ -108,6 +117,8 @@ pub struct Engine {
     pub(crate) successes: FxHashMap<JobId, Millis>,
     /// Runs that were admitted and are to be started.
     pub(crate) to_start: VecDeque<RunId>,
+    /// How many were started since the effects were taken.
+    pub(crate) started: usize,
     /// Runs with shares that changed since the last batch.
     pub(crate) shared_out: BTreeSet<RunId>,
     pub(crate) next_tick: Millis,
@@ -145,6 +156,7 @@ impl Engine {
             depths: BTreeMap::new(),
             successes: FxHashMap::default(),
             to_start: VecDeque::new(),
+            started: 0,
             shared_out: BTreeSet::new(),
             next_tick: Millis::MIN,
             stopping: false,
@@ -181,6 +193,7 @@ impl Engine {
     /// Everything to be done since the last call.
     pub fn take_effects(&mut self) -> Effects {
         self.record_shares();
+        self.started = 0;
         let mut effects = std::mem::take(&mut self.out);
         let held = std::mem::take(&mut self.held);
         if effects.batch.is_empty() {
@@ -208,6 +221,9 @@ impl Engine {
     pub fn wake(&self) -> Wake {
         if self.stopping {
             return Wake { wall: None, mono: None };
+        }
+        if !self.to_start.is_empty() {
+            return Wake { wall: Some(Millis::MIN), mono: None };
         }
         let tick = (self.planning == 0).then_some(self.next_tick);
         let wall = self.ring.next_due().into_iter().chain(tick).min();
@@ -268,6 +284,10 @@ impl Engine {
             self.timer(timer, now);
         }
         self.fire(now);
+        if !self.to_start.is_empty() {
+            // What has come due goes first.
+            return;
+        }
         if self.next_tick.saturating_sub(now.wall) > TICK_MS {
             // The clock stepped back: ticks go on from where it stands.
             if planted::on(Bug::RingLostOnStepBack) {
@@ -276,7 +296,7 @@ impl Engine {
             self.next_tick = now.wall;
         }
         if self.next_tick <= now.wall && self.planning == 0 {
-            self.next_tick = (now.wall.div_euclid(TICK_MS) + 1) * TICK_MS;
+            self.next_tick = tick_after(now.wall);
             self.let_go_of_removed(now);
             self.let_go_of_silent(now);
             let mut plan = Plan::default();

@@ -50,7 +50,7 @@ impl Engine {
             }
             self.out.jobs_changed = true;
         }
-        // What is due within the pre-read window should not wait for the next whole second.
+        // What is due within the pre-read window should not wait for the next tick.
         self.next_tick = self.next_tick.min(now.wall);
     }
 

@@ -38,5 +38,5 @@ mod waiting;
 
 pub use catalog::Catalog;
 pub use effects::{Effects, Event, ExecutorChange, JobChange, RunChange, Token};
-pub use engine::{Engine, Options, Wake};
+pub use engine::{Engine, Options, TICK_PHASE_MS, Wake};
 pub use restore::{Restored, RestoredJob, RestoredRun};

@@ -12,6 +12,10 @@ use cadran_flow::{Accepted, Next, Progress, Resume, StopWhy};
 use crate::engine::{Engine, Timer};
 use crate::shares::SeatsOf;
 
+/// Starts between two looks at the effects. Of thousands at one instant the first are on their way while the others are
+/// being started.
+pub(crate) const STARTS_AT_ONCE_MAX: usize = 128;
+
 /// A run that is promised, waits or runs.
 #[derive(Debug)]
 pub(crate) struct LiveRun {
@@ -110,10 +114,14 @@ impl LiveRun {
 }
 
 impl Engine {
-    /// Starts what was admitted, in order. Ends and releases that follow at once are part of it.
+    /// Starts what was admitted, in order, up to [`STARTS_AT_ONCE_MAX`]. Ends and releases that follow at once are part of
+    /// it.
     pub(crate) fn start_admitted(&mut self, now: Now) {
-        while let Some(run) = self.to_start.pop_front() {
+        while self.started < STARTS_AT_ONCE_MAX
+            && let Some(run) = self.to_start.pop_front()
+        {
             if !self.stopping {
+                self.started += 1;
                 self.start_run(run, now);
             }
         }

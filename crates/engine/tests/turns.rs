@@ -3,7 +3,7 @@
 mod footprints;
 mod world;
 
-use cadran_core::{Job, Now, Overlap, Refusal, Reply, RunStatus};
+use cadran_core::{Job, Now, Order, Overlap, Refusal, Reply, RunStatus};
 use cadran_engine::{Event, Options};
 use cadran_place::Limits;
 use world::*;
@@ -63,6 +63,34 @@ fn manual_triggers_ask_like_everyone_else() {
     check(Overlap::Wait, Running, Waiting);
     check(Overlap::Latest, Running, Waiting);
     check(Overlap::Replace, Stopped, Running);
+}
+
+#[test]
+fn orders_of_one_instant_leave_in_parts_by_priority_and_before_anything_is_planned() {
+    const JOBS: i32 = 300;
+    let mut world = World::new("2026-03-02T10:30:30.250Z");
+    for no in 0..JOBS {
+        world.put(&format!("job-{no}"), "* * * * * *", |job| {
+            job.policy.priority = no % 3;
+            job.policy.overlap = Overlap::Allow;
+        });
+    }
+    world.run_to("2026-03-02T10:30:39.900Z");
+    let now = Now { wall: world.now.wall + 100, mono: world.now.mono + 100 };
+    let (mut parts, mut priorities) = (Vec::new(), Vec::new());
+    while world.engine.wake().wall.is_some_and(|at| at <= now.wall) {
+        world.engine.handle(Event::Time, now);
+        let effects = world.engine.take_effects();
+        assert!(effects.batch.promised.is_empty(), "plans have time until the orders are out");
+        let job = |order: &Order| match order {
+            Order::Start(start) => start.context.job.0 as i32,
+            other => panic!("{other:?}"),
+        };
+        priorities.extend(effects.orders.iter().map(|order| job(order) % 3));
+        parts.push(effects.orders.len());
+    }
+    assert_eq!(parts, [128, 128, 44]);
+    assert!(priorities.is_sorted_by(|one, next| one >= next), "{priorities:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the server counts, in Prometheus' text format.
 
 use cadran_core::{Millis, Now, Order, RunStatus, SkipReason, Trigger};
-use cadran_engine::{Effects, Engine};
+use cadran_engine::{Effects, Engine, TICK_PHASE_MS};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
@@ -120,7 +120,7 @@ impl Metrics {
 
     /// Counts one turn of the loop.
     pub(crate) fn turn(&mut self, engine: &Engine, effects: &Effects, planned: Option<Millis>, now: Now) {
-        let second = now.wall.div_euclid(1_000);
+        let second = (now.wall - TICK_PHASE_MS).div_euclid(1_000);
         if second != self.last_tick {
             self.last_tick = second;
             self.ticks.increment(1);
