@@ -30,8 +30,8 @@ pub trait ExecutorDesk: Send + Sync + 'static {
     /// An executor says that it leaves.
     fn gone(&self, group: GroupName, address: Address);
 
-    /// Results. They are kept when this returns.
-    fn results(&self, results: Vec<RunResult>);
+    /// Results. They are kept when this is done.
+    fn results(&self, results: Vec<RunResult>) -> BoxFuture<'static, ()>;
 
     /// Something is asked about a job, by its number.
     fn job(&self, call: JobCall) -> BoxFuture<'static, Result<Option<String>, String>>;
@@ -217,7 +217,7 @@ impl Door {
                 };
                 self.counts.bad_body.fetch_add(odd as u64, Ordering::Relaxed);
                 self.counts.results.fetch_add(results.len() as u64, Ordering::Relaxed);
-                self.desk.results(results);
+                self.desk.results(results).await;
                 Ok(None)
             }
             "addJob" | "updateJob" | "removeJob" | "startJob" | "stopJob" | "triggerJob" => {

@@ -242,8 +242,12 @@ impl ExecutorDesk for Executors {
         self.line.tell(Event::Executors(vec![ExecutorChange::Gone(group, address)]));
     }
 
-    fn results(&self, results: Vec<RunResult>) {
-        self.remote.take_results(&results);
+    fn results(&self, results: Vec<RunResult>) -> BoxFuture<'static, ()> {
+        let remote = self.remote.clone();
+        Box::pin(async move {
+            remote.calm().await;
+            remote.take_results(&results);
+        })
     }
 
     fn job(&self, call: JobCall) -> BoxFuture<'static, Result<Option<String>, String>> {

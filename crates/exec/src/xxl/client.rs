@@ -1,15 +1,15 @@
 //! Calls to executors: plain HTTP/1.1, bounded in time and size, over connections that are kept for the next call.
 
 use std::collections::VecDeque;
-use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cadran_core::{Address, Dialect, Executor, GroupName};
+use futures::future::BoxFuture;
 use rustc_hash::FxHashMap;
 use tokio::time::{Instant, timeout};
 
-use super::exchange::{Broken, Wire};
+use super::exchange::{Broken, Response, Wire};
 use super::options::{RemoteOptions, Tokens};
 use super::wire::{Answer, GROUP_HEADER, ORTH_TOKEN_HEADER, TOKEN_HEADER};
 
@@ -24,6 +24,15 @@ pub(crate) struct Client {
 struct Idle {
     wire: Wire,
     since: Instant,
+}
+
+/// A request, and how far it has left.
+pub(crate) struct Call {
+    address: Address,
+    request: Vec<u8>,
+    bytes_max: usize,
+    /// The connection it leaves by, and how many of its bytes have left.
+    begun: Option<(Wire, usize)>,
 }
 
 /// Why a call came to nothing.
@@ -72,34 +81,51 @@ impl Client {
         verb: &str,
         body: Vec<u8>,
     ) -> Result<Answer, CallError> {
-        self.call_noting(group, executor, verb, body, || {}).await
+        let response = self.finish(self.prepare(group, executor, verb, &body), || {}).await?;
+        Client::read(&executor.address, &response)
     }
 
-    /// The same; `is_slow` is called as soon as it takes longer than is usual.
-    pub(crate) async fn call_noting(
-        &self,
-        group: &GroupName,
-        executor: &Executor,
-        verb: &str,
-        body: Vec<u8>,
-        is_slow: impl FnOnce(),
-    ) -> Result<Answer, CallError> {
+    /// What a response says.
+    pub(crate) fn read(address: &Address, response: &Response) -> Result<Answer, CallError> {
+        Answer::read(response.status, &response.body)
+            .map_err(|why| CallError::Nonsense(format!("{address}: {why}")))
+    }
+
+    /// A call of one verb of an executor, ready to leave.
+    pub(crate) fn prepare(&self, group: &GroupName, executor: &Executor, verb: &str, body: &[u8]) -> Call {
         let bytes_max = if verb == "log" { LOG_BYTES_MAX } else { ANSWER_BYTES_MAX };
-        let request = self.request(group, executor, verb, &body);
+        let request = self.request(group, executor, verb, body);
+        Call { address: executor.address.clone(), request, bytes_max, begun: None }
+    }
+
+    /// Lets a request go over a connection that is open, if there is one: without a task that has to be woken first, a
+    /// burst leaves as fast as the kernel takes it.
+    pub(crate) fn begin(&self, call: &mut Call) {
+        // One that was closed under us is no loss: nobody acts on a part of a request, and another one is tried.
+        if let Some(wire) = self.take_idle(&call.address)
+            && let Ok(sent) = wire.send_now(&call.request)
+        {
+            call.begun = Some((wire, sent));
+        }
+    }
+
+    /// Sees a call through; `is_slow` is called as soon as it takes longer than is usual.
+    pub(crate) async fn finish(&self, call: Call, is_slow: impl FnOnce()) -> Result<Response, CallError> {
+        let Call { address, request, bytes_max, begun } = call;
         let mut is_sent = false;
         {
-            let mut call =
-                std::pin::pin!(self.exchange(&executor.address, &request, bytes_max, &mut is_sent));
+            let mut exchange =
+                std::pin::pin!(self.exchange(&address, &request, begun, bytes_max, &mut is_sent));
             // One timer for most calls: the second one starts when the first has passed.
-            if let Ok(done) = timeout(self.slow_after.min(self.time_max), call.as_mut()).await {
+            if let Ok(done) = timeout(self.slow_after.min(self.time_max), exchange.as_mut()).await {
                 return done;
             }
             is_slow();
-            if let Ok(done) = timeout(self.time_max.saturating_sub(self.slow_after), call).await {
+            if let Ok(done) = timeout(self.time_max.saturating_sub(self.slow_after), exchange).await {
                 return done;
             }
         }
-        let text = format!("{} gave no answer within {} ms", executor.address, self.time_max.as_millis());
+        let text = format!("{address} gave no answer within {} ms", self.time_max.as_millis());
         Err(if is_sent { CallError::NoAnswer(text) } else { CallError::NotSent(text) })
     }
 
@@ -107,16 +133,17 @@ impl Client {
         &self,
         address: &Address,
         request: &[u8],
+        begun: Option<(Wire, usize)>,
         bytes_max: usize,
         is_sent: &mut bool,
-    ) -> Result<Answer, CallError> {
-        let mut wire = match self.take_idle(address) {
-            Some(wire) => wire,
-            None => connect(address).await?,
+    ) -> Result<Response, CallError> {
+        let (mut wire, sent) = match begun.or_else(|| Some((self.take_idle(address)?, 0))) {
+            Some(begun) => begun,
+            None => (fresh(address).await?, 0),
         };
-        if wire.send(request).await.is_err() {
+        if sent < request.len() && wire.send(&request[sent..]).await.is_err() {
             // The connection was closed under us. Nobody acts on a part of a request: once more on a fresh one.
-            wire = connect(address).await?;
+            wire = fresh(address).await?;
             let lost = |error| CallError::NotSent(format!("{address} takes no request: {error}"));
             wire.send(request).await.map_err(lost)?;
         }
@@ -129,8 +156,7 @@ impl Client {
         if response.keeps {
             self.keep_idle(address, wire);
         }
-        Answer::read(response.status, &response.body)
-            .map_err(|why| CallError::Nonsense(format!("{address}: {why}")))
+        Ok(response)
     }
 
     /// Head and body in one piece. Everything in the head was checked when it was read: addresses, names of groups and
@@ -138,19 +164,21 @@ impl Client {
     fn request(&self, group: &GroupName, executor: &Executor, verb: &str, body: &[u8]) -> Vec<u8> {
         let Executor { address, dialect } = executor;
         let mut request = Vec::with_capacity(512 + body.len());
-        let (path, host, len) = (address.path(), address.authority(), body.len());
-        // Writing to a vector never fails.
-        let _ = write!(
-            request,
-            "POST {path}/{verb} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json;charset=UTF-8\r\n\
-             Content-Length: {len}\r\n"
-        );
+        // Plain pieces: what formats them takes longer than all of the rest.
+        let mut add =
+            |pieces: &[&str]| pieces.iter().for_each(|piece| request.extend_from_slice(piece.as_bytes()));
+        add(&["POST ", address.path(), "/", verb, " HTTP/1.1\r\nHost: ", address.authority()]);
+        add(&[
+            "\r\nContent-Type: application/json;charset=UTF-8\r\nContent-Length: ",
+            &body.len().to_string(),
+            "\r\n",
+        ]);
         if let Some(token) = self.tokens.of(group) {
             let name = if *dialect == Dialect::Orth { ORTH_TOKEN_HEADER } else { TOKEN_HEADER };
-            let _ = write!(request, "{name}: {token}\r\n");
+            add(&[name, ": ", token, "\r\n"]);
         }
         if *dialect == Dialect::Three {
-            let _ = write!(request, "{GROUP_HEADER}: {group}\r\n");
+            add(&[GROUP_HEADER, ": ", group.as_str(), "\r\n"]);
         }
         request.extend_from_slice(b"\r\n");
         request.extend_from_slice(body);
@@ -192,9 +220,12 @@ impl Client {
     }
 }
 
-async fn connect(address: &Address) -> Result<Wire, CallError> {
-    let (host, port) = address.host_and_port();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let wire = Wire::connect(host, port).await;
-    wire.map_err(|error| CallError::NotSent(format!("{address} cannot be reached: {error}")))
+/// A new connection. It is rare, so that what connecting needs has no room in every call.
+fn fresh(address: &Address) -> BoxFuture<'_, Result<Wire, CallError>> {
+    Box::pin(async move {
+        let (host, port) = address.host_and_port();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let wire = Wire::connect(host, port).await;
+        wire.map_err(|error| CallError::NotSent(format!("{address} cannot be reached: {error}")))
+    })
 }

@@ -5,19 +5,32 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cadran_core::{
-    Ask, Block, Executor, GroupName, Order, Outcome, ReportKind, RunId, SeatRecord, SeatStatus, Seats, Start,
+    Ask, Block, Executor, Order, Outcome, ReportKind, RunId, SeatRecord, SeatStatus, Seats, Start,
 };
+use futures::StreamExt as _;
 use futures::future::join_all;
+use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::client::CallError;
+use super::client::{Call, CallError};
 use super::lane::{Lane, Ticket};
 use super::order::{is_first_away, sendable, target_of, timeout_secs, words};
 use super::remote::{Errand, Shared, json};
+use super::result::Answered;
 use super::table::{Entry, Halt, Share};
 use super::wire::{Answer, OfJob, start_verb};
 use crate::journal::Key;
+
+/// An order whose request is on its way.
+pub(super) struct Sent {
+    lane: Lane,
+    ticket: Ticket<Errand>,
+    call: Call,
+    /// It takes the place of what the executor has of the same step.
+    covers: bool,
+    began: Instant,
+}
 
 /// Orders that go into the ledger with one write.
 const ORDERS_AT_ONCE_MAX: usize = 128;
@@ -214,37 +227,62 @@ impl Shared {
         self.pump();
     }
 
-    /// Lets go what may leave.
+    /// Lets go what may leave. Requests leave here, one after the other and in order; what comes of each is waited for by
+    /// a task of its own.
     pub(super) fn pump(self: &Arc<Shared>) {
-        let leaving = self.lanes().leave();
-        for (lane, ticket) in leaving {
-            tokio::spawn(Arc::clone(self).send(lane, ticket));
+        loop {
+            let leaving = self.lanes().leave();
+            let mut freed = false;
+            for (lane, ticket) in leaving {
+                let began = Instant::now();
+                match self.prepare(ticket.what, began) {
+                    Some((mut call, covers)) => {
+                        self.client.begin(&mut call);
+                        self.await_answer(Sent { lane, ticket, call, covers, began });
+                    }
+                    None => {
+                        let Ticket { job, address, .. } = &ticket;
+                        self.lanes().arrived(lane, *job, address, Duration::ZERO, began);
+                        freed = true;
+                    }
+                }
+            }
+            if !freed {
+                return;
+            }
         }
     }
 
-    async fn send(self: Arc<Shared>, mut lane: Lane, ticket: Ticket<Errand>) {
-        let Ticket { what, job, address } = ticket;
-        let began = Instant::now();
-        if let Some((group, executor, verb, body, covers)) = self.prepare(what, began) {
-            let is_slow = || {
-                lane = self.lanes().overdue(lane, &address);
-                self.pump();
-            };
-            let answer = self.client.call_noting(&group, &executor, verb, body, is_slow).await;
-            self.lanes().arrived(lane, job, &address, began.elapsed(), Instant::now());
-            self.answered(what, answer, covers);
-        } else {
-            self.lanes().arrived(lane, job, &address, Duration::ZERO, began);
+    /// Waits for answers, of all orders that one of its kind was given. One task for many: a task for each would cost as
+    /// much as writing its order.
+    pub(super) async fn hear(self: Arc<Shared>, mut sent: mpsc::UnboundedReceiver<Sent>) {
+        let mut open = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                one = sent.recv() => match one {
+                    Some(one) => open.push(self.finish(one)),
+                    None => return,
+                },
+                Some(()) = open.next() => {}
+            }
         }
+    }
+
+    async fn finish(self: &Arc<Shared>, sent: Sent) {
+        let Sent { mut lane, ticket: Ticket { what, job, address }, call, covers, began } = sent;
+        let is_slow = || {
+            lane = self.lanes().overdue(lane, &address);
+            self.pump();
+        };
+        let answer = self.client.finish(call, is_slow).await;
+        self.lanes().arrived(lane, job, &address, began.elapsed(), Instant::now());
+        // Who waits for the place leaves before anybody looks at the answer.
         self.pump();
+        self.note_answer(Answered { what, address, answer, covers });
     }
 
     /// The words of an order, unless nobody wants it any more.
-    fn prepare(
-        &self,
-        errand: Errand,
-        now: Instant,
-    ) -> Option<(GroupName, Executor, &'static str, Vec<u8>, bool)> {
+    fn prepare(&self, errand: Errand, now: Instant) -> Option<(Call, bool)> {
         let mut state = self.state();
         let key = errand.0;
         let start = state.starts.get(&key)?.clone();
@@ -262,7 +300,7 @@ impl Shared {
             Ok(body) => {
                 let verb = start_verb(executor.dialect);
                 let covers = target_of(&start).is_some_and(|target| target.block == Block::Cover);
-                Some((group, executor, verb, body, covers))
+                Some((self.client.prepare(&group, &executor, verb, &body), covers))
             }
             Err(why) => {
                 self.end_share(errand, Outcome::NotStarted(why.into()), None);

@@ -1,7 +1,7 @@
 //! One request and its answer over a connection: HTTP/1.1 as far as executors speak it.
 //!
-//! A task per order writes its request and reads the answer itself: with thousands of orders in one second what lies in
-//! between is most of their cost. Heads and chunks are parsed by `httparse`.
+//! Nothing lies between an order and its connection: with thousands of orders in one second that would be most of their
+//! cost. Heads and chunks are parsed by `httparse`.
 
 use std::io;
 
@@ -63,6 +63,14 @@ impl Wire {
         let mut byte = [0];
         let read = self.stream.try_read(&mut byte);
         self.buffer.is_empty() && read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Sends as much of a request as the connection takes at once. An error is the end of the connection.
+    pub(crate) fn send_now(&self, request: &[u8]) -> io::Result<usize> {
+        match self.stream.try_write(request) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            other => other,
+        }
     }
 
     /// Sends a whole request.

@@ -1,7 +1,7 @@
 //! What gives orders to executors elsewhere: its threads, and what they share.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,10 +12,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep};
 
 use super::client::Client;
+use super::departure::Sent;
 use super::lane::Lanes;
 use super::ledger::Ledger;
 use super::options::{RemoteOptions, Tokens};
 use super::pull::Pulled;
+use super::result::Answered;
 use super::table::{Entry, Share};
 use super::wire::RunResult;
 use crate::journal::Key;
@@ -64,6 +66,10 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     pub(super) lanes: Mutex<Lanes<Errand>>,
     pub(super) pulled: Mutex<Pulled>,
+    /// Where orders go that wait for their answer, in turns.
+    hearing: Vec<mpsc::UnboundedSender<Sent>>,
+    next_hearing: AtomicUsize,
+    pub(super) answers: Mutex<Vec<Answered>>,
     outbox: Mutex<Vec<Report>>,
     ready: Notify,
     sink: Sink,
@@ -100,8 +106,8 @@ const SENDERS: usize = 2;
 const DELIVERY_PAUSE: Duration = Duration::from_millis(5);
 
 /// So many pauses more while a burst of orders leaves: that it leaves in time matters more than when the first of its
-/// answers are recorded.
-const BURST_PAUSES_MAX: u32 = 5;
+/// answers and results are recorded.
+const BURST_PAUSES_MAX: u32 = 10;
 
 impl Remote {
     /// Opens the ledger of the previous life and returns what is known of each attempt whose run was not closed, and the
@@ -125,11 +131,15 @@ impl Remote {
             .build()
             .map_err(ExecError::Threads)?;
         let _inside = runtime.enter();
+        let (hearing, ears): (Vec<_>, Vec<_>) = (0..SENDERS).map(|_| mpsc::unbounded_channel()).unzip();
         let shared = Arc::new(Shared {
             client: Client::new(&options, tokens),
             state: Mutex::new(State::new(ledger)),
             lanes: Mutex::new(Lanes::new(options.fast, options.slow, options.slow_after, Instant::now())),
             pulled: Mutex::default(),
+            hearing,
+            next_hearing: AtomicUsize::new(0),
+            answers: Mutex::default(),
             outbox: Mutex::default(),
             ready: Notify::new(),
             sink,
@@ -139,6 +149,9 @@ impl Remote {
         });
         let (inbox, orders) = mpsc::unbounded_channel();
         runtime.spawn(Arc::clone(&shared).take_orders(orders));
+        for sent in ears {
+            runtime.spawn(Arc::clone(&shared).hear(sent));
+        }
         runtime.spawn(Arc::clone(&shared).deliver());
         runtime.spawn(Arc::clone(&shared).keep_watch());
         drop(_inside);
@@ -156,6 +169,12 @@ impl Remote {
     /// none of its business.
     pub fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Relaxed)
+    }
+
+    /// Returns when no burst of orders is leaving, or after a little while: what can wait, like taking results in, lets
+    /// it pass.
+    pub async fn calm(&self) {
+        self.shared.calm().await;
     }
 
     /// Takes results in. They are in the ledger when this returns, so that the executor may forget them.
@@ -206,6 +225,7 @@ impl Remote {
 impl Drop for Remote {
     fn drop(&mut self) {
         // What is out stays out: the next life waits for it.
+        self.shared.settle();
         self.shared.flush();
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -265,6 +285,19 @@ impl Shared {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives an order to whoever waits for its answer.
+    pub(super) fn await_answer(&self, sent: Sent) {
+        let turn = self.next_hearing.fetch_add(1, Ordering::Relaxed);
+        // It is heard as long as the runtime lives; after that nobody waits.
+        let _ = self.hearing[turn % self.hearing.len()].send(sent);
+    }
+
+    /// Keeps an answer until somebody has time for it.
+    pub(super) fn note_answer(&self, answered: Answered) {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(answered);
+        self.ready.notify_one();
+    }
+
     pub(super) fn tell(&self, kinds: Vec<(Key, ReportKind)>) {
         let at = (self.now)();
         let report = |(key, kind): (Key, ReportKind)| Report {
@@ -280,15 +313,20 @@ impl Shared {
         self.ready.notify_one();
     }
 
+    async fn calm(&self) {
+        for _ in 0..BURST_PAUSES_MAX {
+            if !self.lanes().is_crowded() {
+                return;
+            }
+            sleep(DELIVERY_PAUSE).await;
+        }
+    }
+
     async fn deliver(self: Arc<Shared>) {
         loop {
             self.ready.notified().await;
-            for _ in 0..BURST_PAUSES_MAX {
-                if !self.lanes().is_crowded() {
-                    break;
-                }
-                sleep(DELIVERY_PAUSE).await;
-            }
+            self.calm().await;
+            self.settle();
             self.flush();
             sleep(DELIVERY_PAUSE).await;
         }

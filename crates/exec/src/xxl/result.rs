@@ -1,16 +1,35 @@
 //! What came of an order: taken or refused, a result, an end. The first end of a share counts.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use cadran_core::{Address, Outcome, ReportKind, SeatStatus};
 
-use super::client::CallError;
+use super::client::{CallError, Client};
+use super::exchange::Response;
 use super::remote::{Errand, Shared, State};
 use super::wire::{self, Answer, RunResult};
 use crate::journal::Key;
 
+/// An order that was answered, or never will be, before anybody looked at it.
+pub(super) struct Answered {
+    pub(super) what: Errand,
+    pub(super) address: Address,
+    pub(super) answer: Result<Response, CallError>,
+    pub(super) covers: bool,
+}
+
 impl Shared {
-    pub(super) fn answered(&self, errand: Errand, answer: Result<Answer, CallError>, covers: bool) {
+    /// Looks at the answers that came.
+    pub(super) fn settle(&self) {
+        let answers = std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
+        for Answered { what, address, answer, covers } in answers {
+            let answer = answer.and_then(|response| Client::read(&address, &response));
+            self.answered(what, answer, covers);
+        }
+    }
+
+    fn answered(&self, errand: Errand, answer: Result<Answer, CallError>, covers: bool) {
         match answer {
             Ok(answer) if answer.is_ok() => {
                 self.counts.accepted.fetch_add(1, Ordering::Relaxed);
@@ -70,6 +89,8 @@ impl Shared {
     }
 
     pub(super) fn take_results(&self, results: &[RunResult]) {
+        // That an order was taken comes before what came of it.
+        self.settle();
         let mut kinds = Vec::with_capacity(3 * results.len());
         let mut state = self.state();
         for result in results {
