@@ -143,6 +143,22 @@ pub struct RunUpdate {
     pub steps: Option<Vec<StepRecord>>,
 }
 
+impl RunUpdate {
+    /// A run that was promised, and of which nothing more is known.
+    pub fn promised(run: RunId) -> RunUpdate {
+        RunUpdate {
+            run,
+            status: RunStatus::Promised,
+            attempt: 0,
+            started_at: None,
+            ended_at: None,
+            skip: None,
+            message: None,
+            steps: None,
+        }
+    }
+}
+
 /// Dues that never became runs. A later skip with the same `id` replaces it: a stretch grows in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skip {

@@ -96,16 +96,8 @@ impl LiveRun {
 
     /// The row as it stands, steps left as they are recorded.
     pub(crate) fn update(&self, run: RunId) -> RunUpdate {
-        RunUpdate {
-            run,
-            status: self.status,
-            attempt: self.attempt,
-            started_at: self.started_at,
-            ended_at: None,
-            skip: None,
-            message: None,
-            steps: None,
-        }
+        let (status, attempt, started_at) = (self.status, self.attempt, self.started_at);
+        RunUpdate { status, attempt, started_at, ..RunUpdate::promised(run) }
     }
 
     pub(crate) fn steps(&self) -> Option<Vec<StepRecord>> {

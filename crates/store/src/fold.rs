@@ -180,16 +180,8 @@ mod tests {
     }
 
     fn update(run: u64, status: RunStatus, steps: Option<usize>) -> RunUpdate {
-        RunUpdate {
-            run: RunId::from_raw(run),
-            status,
-            attempt: 1,
-            started_at: None,
-            ended_at: None,
-            skip: None,
-            message: None,
-            steps: steps.map(|_| Vec::new()),
-        }
+        let steps = steps.map(|_| Vec::new());
+        RunUpdate { status, attempt: 1, steps, ..RunUpdate::promised(RunId::from_raw(run)) }
     }
 
     fn promise(run: u64) -> Promise {

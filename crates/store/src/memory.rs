@@ -276,16 +276,7 @@ impl Record {
             }
             self.held.insert((promise.job, promise.due), promise.run);
         }
-        let state = RunUpdate {
-            run: promise.run,
-            status: RunStatus::Promised,
-            attempt: 0,
-            started_at: None,
-            ended_at: None,
-            skip: None,
-            message: None,
-            steps: None,
-        };
+        let state = RunUpdate::promised(promise.run);
         self.runs.insert(promise.run, RunRecord { promise: promise.clone(), state });
         self.runs_by_job.insert((promise.job, promise.run));
         self.open.insert(promise.run);

@@ -101,16 +101,7 @@ impl Shop {
             self.orders.extend(orders);
             self.replies.extend(replies);
             for promise in batch.promised {
-                let update = cadran_core::RunUpdate {
-                    run: promise.run,
-                    status: RunStatus::Promised,
-                    attempt: 0,
-                    started_at: None,
-                    ended_at: None,
-                    skip: None,
-                    message: None,
-                    steps: None,
-                };
+                let update = cadran_core::RunUpdate::promised(promise.run);
                 self.rows.insert(promise.run, RunRecord { promise, state: update });
             }
             for update in batch.runs {

@@ -35,16 +35,7 @@ impl Record {
                 refused.push(promise.run);
                 continue;
             }
-            let state = RunUpdate {
-                run: promise.run,
-                status: RunStatus::Promised,
-                attempt: 0,
-                started_at: None,
-                ended_at: None,
-                skip: None,
-                message: None,
-                steps: None,
-            };
+            let state = RunUpdate::promised(promise.run);
             let row = RunRecord { promise: promise.clone(), state };
             assert!(self.runs.insert(promise.run, row).is_none(), "run id {} given twice", promise.run);
         }

@@ -106,16 +106,7 @@ mod tests {
             params: Vec::new(),
             parent: None,
         };
-        let state = RunUpdate {
-            run,
-            status: RunStatus::Succeeded,
-            attempt: 1,
-            started_at: None,
-            ended_at: None,
-            skip: None,
-            message: None,
-            steps: None,
-        };
+        let state = RunUpdate { status: RunStatus::Succeeded, attempt: 1, ..RunUpdate::promised(run) };
         ("job".into(), RunRecord { promise, state })
     }
 
