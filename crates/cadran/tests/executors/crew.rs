@@ -182,12 +182,9 @@ fn shares_of_workers_that_vanished_take_turns_at_the_one_that_is_left() {
     let begun = |notes: &[String]| notes.iter().filter(|note| note.starts_with("begin")).count();
     let seen = wait_for("the next share to begin", || Some(notes(&rig)).filter(|notes| begun(notes) >= 4));
     assert_eq!(seen.last().map(String::as_str), Some("begin 1/3 2"), "{seen:?}");
-    let status = show(&server, &format!("{id}.2"));
-    assert_eq!(
-        (&status["status"], &status["executor"]),
-        (&json!("waiting"), &json!(left.address())),
-        "{status}"
-    );
+    // The two workers need not be missed at the same moment.
+    let status = share_is(&server, &format!("{id}.2"), "waiting");
+    assert_eq!(status["executor"], json!(left.address()), "{status}");
     go(&rig, "all");
     let done = ended(&server, &id);
     assert_eq!((&done["status"], &done["steps"][0]["attempt"]), (&json!("succeeded"), &json!(2)), "{done}");
