@@ -51,6 +51,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// As a block is before anybody has it.
     const NONE: Block = Block {
         owner: 0,
         first: NONE,
@@ -58,6 +59,12 @@ impl Block {
         stands: VACANT,
         entries: [Entry { used: Packed::NONE, next: NONE, prev: NONE }; TOGETHER],
     };
+
+    /// All places for entries in this block.
+    #[inline]
+    pub(crate) fn all(&self) -> &[Entry; TOGETHER] {
+        &self.entries
+    }
 
     /// Its entries, as far as they are in this block.
     #[inline]

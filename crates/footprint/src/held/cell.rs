@@ -163,10 +163,12 @@ impl Cell {
     /// Notes a queue, which may be empty, at a key that one has alone.
     #[inline]
     pub(crate) fn set_queue(&mut self, Queue { kind, list, len }: Queue) {
-        let noted = u64::from(len) << ENTRY_BITS | u64::from(list.first);
-        // Whether one is left is a matter of chance: no jump.
-        self.held = ALONE | if len == 0 { 0 } else { noted };
-        self.line = if len == 0 { NONE } else { kind as u32 | list.last };
+        if len == 0 {
+            (self.held, self.line) = (ALONE, NONE);
+        } else {
+            self.held = ALONE | u64::from(len) << ENTRY_BITS | u64::from(list.first);
+            self.line = kind as u32 | list.last;
+        }
     }
 }
 
@@ -222,16 +224,16 @@ impl Cells {
     }
 
     /// Marks those of some entries whose keys nobody has and nobody waits for, and says which are left, one bit each.
-    /// Which they are is a matter of chance, so there is no jump.
     #[inline(always)]
     pub(crate) fn mark_unused(&mut self, entries: &[Entry], start: u32) -> u32 {
         let mut others = 0;
         for (entry, at) in entries.iter().zip(0..) {
             let cell = self.at_mut(entry.used.key());
-            let is_unused = (cell.held == 0) & (cell.line == NONE);
-            cell.held = if is_unused { ONE[entry.used.mode_number()] } else { cell.held };
-            cell.head = if is_unused { start + at } else { cell.head };
-            others |= u32::from(!is_unused) << at;
+            if cell.held == 0 && cell.line == NONE {
+                (cell.held, cell.head) = (ONE[entry.used.mode_number()], start + at);
+            } else {
+                others |= 1 << at;
+            }
         }
         others
     }
@@ -242,10 +244,12 @@ impl Cells {
         let mut others = 0;
         for (entry, at) in entries.iter().zip(0..) {
             let cell = self.at_mut(entry.used.key());
-            let is_simple = (cell.line == NONE) & (entry.next == start + at);
-            cell.held -= if is_simple { ONE[entry.used.mode_number()] } else { 0 };
-            cell.head = if is_simple { NONE } else { cell.head };
-            others |= u32::from(!is_simple) << at;
+            if cell.line == NONE && entry.next == start + at {
+                cell.held -= ONE[entry.used.mode_number()];
+                cell.head = NONE;
+            } else {
+                others |= 1 << at;
+            }
         }
         others
     }

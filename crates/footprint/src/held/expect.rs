@@ -8,13 +8,13 @@ use std::hint::black_box;
 use super::blocks::TOGETHER as ENTRIES;
 use super::cell::Cell;
 use super::owners::Tag;
-use super::{Owner, Request, Reservations};
+use super::{Key, Owner, Request, Reservations};
 use crate::chains::NONE;
 
 /// Owners or requests that are fetched for at once: what they need fits the first cache.
 const TOGETHER: usize = 16;
 
-/// Fewer keys than this stay in the nearer caches, and fetching ahead costs more than it saves.
+/// Fewer keys than this stay in the nearer caches, and fetching all ahead costs more than it saves.
 const KEYS_MIN: usize = if cfg!(test) { 2 } else { 1 << 16 };
 
 impl Reservations {
@@ -58,18 +58,33 @@ impl Reservations {
 
     /// Has what the ends of those that stand here need on its way.
     fn expect_ends(&self, slots: &[u32]) {
-        // Those that stand side by side are fetched by the machine itself.
-        if self.cells.len() < KEYS_MIN || slots.is_sorted_by(|one, next| *next == one.wrapping_add(1)) {
+        // What lies in the order in which it is needed is fetched by the machine itself.
+        if slots.is_sorted() {
+            return;
+        }
+        let blocks = slots.iter().filter_map(|&slot| self.blocks.find(slot));
+        if self.cells.len() < KEYS_MIN {
+            // The keys of one run mostly lie together, but for one.
+            let ends = blocks.map(|block| {
+                let [first, .., last] = block.all();
+                self.glance(first.used.key()) ^ self.glance(last.used.key())
+            });
+            black_box(ends.fold(0, |seen, end| seen ^ end));
             return;
         }
         let mut firsts = [NONE; TOGETHER];
-        for (&slot, first) in slots.iter().zip(&mut firsts) {
-            let Some(block) = self.blocks.find(slot) else { continue };
+        for (block, first) in blocks.zip(&mut firsts) {
             for entry in block.entries() {
                 *first = self.cells.get(entry.used.key()).map_or(NONE, Cell::queue_first).min(*first);
             }
         }
         self.fetch(firsts);
+    }
+
+    /// Something of the cell of a key.
+    #[inline]
+    fn glance(&self, key: Key) -> u32 {
+        self.cells.get(key).map_or(0, |cell| cell.line)
     }
 
     /// Fetches the blocks of entries.

@@ -53,11 +53,12 @@ impl Blocks {
     /// Puts an entry last in a list.
     #[inline]
     pub(crate) fn push(&mut self, list: &mut List, at: u32) {
-        // Whether it is the first is a matter of chance: then it follows itself, which means nothing.
-        let before = if list.is_empty() { at } else { list.last };
-        self.get_mut(before).next = at;
-        self.get_mut(at).prev = before;
-        list.first = if list.is_empty() { at } else { list.first };
+        if list.is_empty() {
+            list.first = at;
+        } else {
+            self.get_mut(list.last).next = at;
+            self.get_mut(at).prev = list.last;
+        }
         list.last = at;
     }
 
