@@ -287,7 +287,7 @@ pub(crate) const fn hash(class: Class, key: ResourceKey) -> u64 {
 
 /// A key as it is hashed: its class is mixed in, and one multiplication is left to do. Of one class, different keys stay
 /// different.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MixedKey([u64; 2]);
 
 impl MixedKey {

@@ -45,12 +45,10 @@
 
 #![forbid(unsafe_code)]
 
-mod batch;
 mod chains;
 mod footprint;
 pub mod held;
 mod interned;
-mod known;
 mod marks;
 mod mix;
 mod mode;
@@ -58,7 +56,9 @@ mod order;
 mod pending;
 mod rewrite;
 mod scheduler;
+mod sieve;
 mod stamps;
+mod table;
 mod wanted;
 
 pub use footprint::{AttachmentKey, Class, Conflict, EdgeKey, Footprint, NodeKey, PortKey, ResourceKey, Set};

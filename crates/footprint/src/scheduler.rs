@@ -120,16 +120,7 @@ impl Scheduler {
             return places.filter(|&place| self.reserve_at(tx, rewrites, place).is_ok()).count();
         }
         let Rewrites { wanted, phases, .. } = rewrites;
-        let (mut rest, mut admitted) = (&mut phases[..], 0);
-        self.tx(tx).marks.reserve_all(wanted, |len, bits| {
-            admitted += bits.count_ones() as usize;
-            let (these, after) = std::mem::take(&mut rest).split_at_mut(len);
-            for (at, phase) in these.iter_mut().enumerate() {
-                *phase = if bits >> at & 1 == 1 { Phase::Reserved } else { Phase::Aborted };
-            }
-            rest = after;
-        });
-        admitted
+        self.tx(tx).marks.reserve_all(wanted, phases)
     }
 
     /// Ends a transaction: its reservations and what is still pending in it are forgotten.

@@ -54,6 +54,12 @@ impl KeyUse {
         KeyUse(key << 1 | 1)
     }
 
+    /// Of a key, and one when it is written or claimed.
+    #[inline]
+    pub(crate) const fn new(key: u32, writes: u8) -> KeyUse {
+        KeyUse(key << 1 | writes as u32)
+    }
+
     /// The number of the key.
     #[inline]
     pub const fn key(self) -> u32 {
@@ -66,7 +72,7 @@ impl KeyUse {
     }
 
     #[inline]
-    const fn writes(self) -> u8 {
+    pub(crate) const fn writes(self) -> u8 {
         (self.0 & 1) as u8
     }
 }

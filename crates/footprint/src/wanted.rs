@@ -26,14 +26,6 @@ pub(crate) struct Span {
     pub(crate) len: u32,
 }
 
-impl Span {
-    /// So many of its first, if it has as many.
-    #[inline]
-    pub(crate) fn first(self, len: u32) -> Span {
-        Span { len: self.len.min(len), ..self }
-    }
-}
-
 impl Wanted {
     /// Adds what a footprint wants, to be [given](Wanted::give) to a rewrite.
     #[inline]
@@ -63,17 +55,6 @@ impl Wanted {
     /// Whose wants are which, in the order of [`arrange`](Wanted::arrange).
     pub(crate) fn in_order(&self) -> &[Span] {
         &self.in_order
-    }
-
-    /// How many wants there are.
-    pub(crate) fn len(&self) -> usize {
-        self.wants.len()
-    }
-
-    /// The key of a want.
-    #[inline]
-    pub(crate) fn key(&self, number: u32) -> MixedKey {
-        self.wants[number as usize].key
     }
 
     /// All wants.

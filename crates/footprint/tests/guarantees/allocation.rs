@@ -45,53 +45,57 @@ fn allocations(body: impl FnOnce()) -> u64 {
 /// Rounds before memory is expected to have settled.
 const WARM: u32 = 20;
 
-fn footprints(chance: &mut Chance) -> Vec<Footprint> {
+/// So many, of so many keys.
+fn footprints(chance: &mut Chance, count: u32, known: u64) -> Vec<Footprint> {
     let footprint = |_| {
         (0..4).fold(Footprint::new(), |all, _| {
-            all.with(chance.pick(&Set::ALL), ResourceKey::new(1, chance.below(3_000)))
+            all.with(chance.pick(&Set::ALL), ResourceKey::new(1, chance.below(known)))
         })
     };
-    (0..500).map(footprint).collect()
+    (0..count).map(footprint).collect()
 }
 
 #[test]
 fn reserve_and_drain_allocate_nothing() {
-    let mut chance = Chance::new(1);
-    let footprints = footprints(&mut chance);
-    let mut scheduler = Scheduler::new(SchedulerKind::Radix);
-    for round in 0..2 * WARM {
-        // Making rewrites allocates; that is the caller's.
-        let made: Vec<PendingRewrite> = footprints
-            .iter()
-            .map(|footprint| {
-                let mut scope_hash = [0; 32];
-                scope_hash[..8].copy_from_slice(&chance.next().to_be_bytes());
-                PendingRewrite { scope_hash, footprint: footprint.clone(), ..PendingRewrite::default() }
-            })
-            .collect();
-        let tx = TxId(round.into());
-        let count = allocations(|| {
-            for rewrite in made {
-                scheduler.enqueue(tx, rewrite).unwrap();
-            }
-            let mut drained = scheduler.drain_for_tx(tx);
-            if round % 2 == 0 {
-                scheduler.reserve_all(tx, &mut drained);
-            }
-            for place in 0..drained.len() {
-                let _ = scheduler.reserve_at(tx, &mut drained, place);
-            }
-            scheduler.finalize_tx(tx);
-            scheduler.recycle(drained);
-        });
-        assert!(round < WARM || count == 0, "round {round}: {count}");
+    // Few, and so many that they are sifted together.
+    for (count, known) in [(500, 3_000), (9_000, 1 << 40)] {
+        let mut chance = Chance::new(1);
+        let footprints = footprints(&mut chance, count, known);
+        let mut scheduler = Scheduler::new(SchedulerKind::Radix);
+        for round in 0..2 * WARM {
+            // Making rewrites allocates; that is the caller's.
+            let made: Vec<PendingRewrite> = footprints
+                .iter()
+                .map(|footprint| {
+                    let mut scope_hash = [0; 32];
+                    scope_hash[..8].copy_from_slice(&chance.next().to_be_bytes());
+                    PendingRewrite { scope_hash, footprint: footprint.clone(), ..PendingRewrite::default() }
+                })
+                .collect();
+            let tx = TxId(round.into());
+            let count = allocations(|| {
+                for rewrite in made {
+                    scheduler.enqueue(tx, rewrite).unwrap();
+                }
+                let mut drained = scheduler.drain_for_tx(tx);
+                if round % 2 == 0 {
+                    scheduler.reserve_all(tx, &mut drained);
+                }
+                for place in 0..drained.len() {
+                    let _ = scheduler.reserve_at(tx, &mut drained, place);
+                }
+                scheduler.finalize_tx(tx);
+                scheduler.recycle(drained);
+            });
+            assert!(round < WARM || count == 0, "round {round}: {count}");
+        }
     }
 }
 
 #[test]
 fn reserving_interned_footprints_allocates_nothing() {
     let mut interned = Interned::default();
-    for footprint in footprints(&mut Chance::new(2)) {
+    for footprint in footprints(&mut Chance::new(2), 500, 3_000) {
         interned.add(&footprint).unwrap();
     }
     let mut stamps = Stamps::new(interned.keys_len());

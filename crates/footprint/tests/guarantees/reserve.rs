@@ -292,6 +292,61 @@ fn all_at_once_is_one_after_another() {
     }
 }
 
+/// As above, with so many that they are sifted together, and some that come later. Keys are wanted by few, by very many, or
+/// were chosen to collide.
+#[test]
+fn many_at_once_are_one_after_another() {
+    for (known, hot, instance) in [
+        (1 << 40, 0, 1),
+        (200_000, 0, 1),
+        (30_000, 0, 1),
+        (3_000, 0, 1),
+        (1 << 40, 90, 1),
+        (20_000, 0, 0x9e37_79b9_7f4a_7c15),
+    ] {
+        let mut chance = Chance::new(known ^ hot);
+        let made: Vec<PendingRewrite> = (0..12_000)
+            .map(|_| {
+                let mut footprint = Footprint::new();
+                if chance.below(100) < hot {
+                    footprint.insert(Set::EdgeReads, ResourceKey::new(2, 0));
+                }
+                for _ in 0..3 + chance.below(3) {
+                    let local = chance.below(known);
+                    footprint.insert(chance.pick(&Set::ALL), ResourceKey::new(instance, local));
+                }
+                let mut scope_hash = [0; 32];
+                scope_hash[..8].copy_from_slice(&chance.next().to_be_bytes());
+                PendingRewrite { scope_hash, footprint, ..PendingRewrite::default() }
+            })
+            .collect();
+        let (all, later) = made.split_at(11_000);
+        let [at_once, one_by_one] = [true, false].map(|at_once| {
+            let mut scheduler = Scheduler::new(SchedulerKind::Radix);
+            let mut answers = Vec::new();
+            // The second time with what the first one left behind.
+            for tx in [TX, TxId(2)] {
+                all.iter().for_each(|rewrite| scheduler.enqueue(tx, rewrite.clone()).unwrap());
+                let mut drained = scheduler.drain_for_tx(tx);
+                if at_once {
+                    scheduler.reserve_all(tx, &mut drained);
+                } else {
+                    for place in 0..drained.len() {
+                        let _ = scheduler.reserve_at(tx, &mut drained, place);
+                    }
+                }
+                answers.extend(drained.phases().iter().map(|phase| *phase == Phase::Reserved));
+                answers
+                    .extend(later.iter().map(|rewrite| scheduler.reserve(tx, &mut rewrite.clone()).is_ok()));
+                scheduler.finalize_tx(tx);
+            }
+            answers
+        });
+        assert!(at_once == one_by_one, "{known} {hot} {instance}");
+        assert!(at_once.contains(&true) && (known > 1 << 30 || at_once.contains(&false)));
+    }
+}
+
 #[test]
 fn duplicate_and_overlapping_keys_in_one_footprint_are_harmless() {
     let check = |uses: &[(Set, u64)]| {

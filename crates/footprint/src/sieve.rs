@@ -1,0 +1,367 @@
+//! Reserving for all that was drained at once: which keys do several want?
+//!
+//! Most keys are wanted once, and such a key decides nothing. So the wants of all footprints are hashed and scattered into
+//! parts that fit the nearer caches, equal ones are found part by part, and only keys that are wanted again get a number and
+//! a stamp. The footprints are then asked in their order, about those keys alone.
+//!
+//! It is what joins of large tables do: memory is read and written in long runs instead of at one place for each key.
+//!
+//! Wants are told apart by a part of their hashes. That two keys look alike is found out when the second is asked about; what
+//! only looked alike is then kept in an ordered map.
+
+use std::collections::BTreeMap;
+
+use crate::footprint::MixedKey;
+use crate::stamps::KeyUse;
+use crate::wanted::{Span, Want, Wanted};
+
+/// Wants in a part: its table fits the nearer caches.
+const PART: usize = 1 << 11;
+
+/// Parts at most: what is written to at once must fit the caches as well.
+const PARTS_MAX: usize = 1 << 11;
+
+/// Places in the table for each want of a part, at least.
+const PLACES: usize = 2;
+
+/// Places looked at for one key. Fair hashes need one or two; beyond this they were chosen to collide, and an ordered map is
+/// asked.
+const LOOKS_MAX: usize = 64;
+
+/// Bits of a want's number.
+const NUMBER_BITS: u32 = 28;
+const CLASS_SHIFT: u32 = NUMBER_BITS + 1;
+const HASH_SHIFT: u32 = CLASS_SHIFT + 2;
+
+/// How many wants are sifted at most.
+pub(crate) const WANTS_MAX: usize = (1 << NUMBER_BITS) - 1;
+
+/// A want, packed: 33 bits of its hash, its class, whether it writes, and its number, counted from one.
+#[derive(Clone, Copy)]
+struct Sought(u64);
+
+impl Sought {
+    /// Nothing is sought: the place is vacant.
+    const VACANT: Sought = Sought(0);
+
+    #[inline]
+    fn new(want: &Want, number: u64) -> Sought {
+        let hash = want.key.hash() >> HASH_SHIFT << HASH_SHIFT;
+        // The bits of a use stand as they do here, except that writing comes last.
+        let used = u64::from(want.used.class()) << 1 | u64::from(want.used.writes());
+        Sought(hash | used << NUMBER_BITS | number)
+    }
+
+    #[inline]
+    fn number(self) -> usize {
+        (self.0 & WANTS_MAX as u64) as usize - 1
+    }
+
+    #[inline]
+    fn writes(self) -> u8 {
+        (self.0 >> NUMBER_BITS) as u8 & 1
+    }
+
+    /// Its part, by the first bits of its hash.
+    #[inline]
+    fn part(self, bits: u32) -> usize {
+        // Of no bits at all, none; a shift by all of them would be none as well.
+        (self.0 >> 1 >> (63 - bits)) as usize
+    }
+
+    /// Whether these may be of the same key.
+    #[inline]
+    fn may_be(self, other: Sought) -> bool {
+        (self.0 ^ other.0) >> CLASS_SHIFT == 0
+    }
+}
+
+/// Finds out what is wanted by several, and admits. Its lists are used again and again.
+#[derive(Default)]
+pub(crate) struct Sieve {
+    /// What is sought by all, by part, and where each part begins and ends.
+    parted: Vec<Sought>,
+    parts: Vec<(u32, u32)>,
+    part: Part,
+    shared: Shared,
+}
+
+/// The part at hand.
+#[derive(Default)]
+struct Part {
+    /// The first that sought each key, and the number of the key if it was not the only one.
+    firsts: Vec<Sought>,
+    numbers: Vec<u32>,
+    /// Those that look like one before them, which stands at a place.
+    again: Vec<(u32, Sought)>,
+}
+
+/// Keys that several want.
+#[derive(Default)]
+struct Shared {
+    /// Of each want the use of such a key, or of [nothing](NOTHING).
+    uses: Vec<KeyUse>,
+    /// Each such key, and how it is used: 0 is not at all, 1 is read, 2 is written.
+    keys: Vec<MixedKey>,
+    stamps: Vec<u8>,
+    /// The same of keys that only look like one of those, or found no place. Keys that were chosen to collide end here.
+    others: BTreeMap<(u8, MixedKey), u8>,
+}
+
+/// What nobody else wants: free for everybody.
+const NOTHING: KeyUse = KeyUse::read(0);
+
+/// The number of keys that found no place.
+const PLACELESS: u32 = 1;
+
+impl Sieve {
+    /// Asks for all wants in order, from the beginning. Says by words of bits who was admitted.
+    pub(crate) fn reserve_all(&mut self, wanted: &Wanted, admitted: &mut Vec<u64>) {
+        let wants = wanted.all();
+        self.shared.begin(wants.len());
+        let bits = (wants.len() / PART).clamp(1, PARTS_MAX).next_power_of_two().ilog2();
+        if !self.scatter(wants, bits) {
+            self.scatter_counted(wants, bits);
+        }
+        for &(start, end) in &self.parts {
+            self.part.sift(&self.parted[start as usize..end as usize], bits);
+            self.part.number(wants, &mut self.shared);
+        }
+        admitted.clear();
+        admitted.extend(wanted.in_order().chunks(64).map(|spans| {
+            let admit = |(at, &span): (usize, &Span)| u64::from(self.shared.admit(wanted, span)) << at;
+            spans.iter().enumerate().map(admit).sum::<u64>()
+        }));
+    }
+
+    /// Scatters all wants into parts of the same room. Says whether that was enough: it is, unless some keys are wanted by
+    /// very many.
+    #[inline(never)]
+    fn scatter(&mut self, wants: &[Want], bits: u32) -> bool {
+        let fair = wants.len() >> bits;
+        let room = (fair + fair / 4 + 64) as u32;
+        self.parts.clear();
+        self.parts.extend((0..1 << bits).map(|part| (part * room, part * room)));
+        self.parted.resize((room as usize) << bits, Sought::VACANT);
+        for (want, number) in wants.iter().zip(1..) {
+            let sought = Sought::new(want, number);
+            let (start, end) = &mut self.parts[sought.part(bits)];
+            if *end - *start == room {
+                return false;
+            }
+            self.parted[*end as usize] = sought;
+            *end += 1;
+        }
+        true
+    }
+
+    /// Scatters all wants into parts of the room that they need.
+    #[cold]
+    fn scatter_counted(&mut self, wants: &[Want], bits: u32) {
+        self.parts.fill((0, 0));
+        for want in wants {
+            self.parts[Sought::new(want, 0).part(bits)].1 += 1;
+        }
+        let mut from = 0;
+        for (start, end) in &mut self.parts {
+            (*start, from) = (from, from + *end);
+            *end = *start;
+        }
+        self.parted.resize(wants.len(), Sought::VACANT);
+        for (want, number) in wants.iter().zip(1..) {
+            let sought = Sought::new(want, number);
+            let (_, end) = &mut self.parts[sought.part(bits)];
+            self.parted[*end as usize] = sought;
+            *end += 1;
+        }
+    }
+}
+
+impl Part {
+    /// Finds those that look like one before them. `bits` of their hashes are all the same.
+    #[inline(never)]
+    fn sift(&mut self, part: &[Sought], bits: u32) {
+        let places = (part.len() * PLACES).next_power_of_two().max(2);
+        let shift = 64 - places.ilog2();
+        self.firsts.clear();
+        self.firsts.resize(places + LOOKS_MAX, Sought::VACANT);
+        if self.numbers.len() < self.firsts.len() {
+            self.numbers.resize(self.firsts.len(), 0);
+        }
+        self.again.clear();
+        for &sought in part {
+            let home = (sought.0 << bits >> shift) as usize;
+            let mut at = home;
+            loop {
+                match self.firsts.get_mut(at) {
+                    Some(first) if first.0 == 0 => {
+                        *first = sought;
+                        self.numbers[at] = 0;
+                        break;
+                    }
+                    Some(first) if !first.may_be(sought) && at < home + LOOKS_MAX - 1 => at += 1,
+                    _ => {
+                        self.again.push((at as u32, sought));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives each key that is wanted again a number, and notes it of all who want it.
+    #[inline(never)]
+    fn number(&mut self, wants: &[Want], keys: &mut Shared) {
+        for &(place, sought) in &self.again {
+            let number = match self.firsts[place as usize] {
+                first if !first.may_be(sought) => PLACELESS,
+                first => {
+                    let number = &mut self.numbers[place as usize];
+                    if *number == 0 {
+                        *number = keys.add(first, wants);
+                    }
+                    *number
+                }
+            };
+            keys.note(sought, number);
+        }
+    }
+}
+
+impl Shared {
+    /// Forgets everything.
+    fn begin(&mut self, wants: usize) {
+        self.uses.clear();
+        self.uses.resize(wants, NOTHING);
+        self.keys.clear();
+        self.keys.resize(PLACELESS as usize + 1, MixedKey::default());
+        self.stamps.clear();
+        self.stamps.resize(PLACELESS as usize + 1, 0);
+        self.others.clear();
+    }
+
+    /// Gives a key that is wanted again a number, and notes it of the first who wants it.
+    #[inline]
+    fn add(&mut self, first: Sought, wants: &[Want]) -> u32 {
+        let number = self.stamps.len() as u32;
+        self.stamps.push(0);
+        self.keys.push(wants[first.number()].key);
+        self.note(first, number);
+        number
+    }
+
+    #[inline]
+    fn note(&mut self, sought: Sought, number: u32) {
+        self.uses[sought.number()] = KeyUse::new(number, sought.writes());
+    }
+
+    /// Admits one footprint unless somebody before it stops it. Checks everything, then marks everything.
+    #[inline]
+    fn admit(&mut self, wanted: &Wanted, span: Span) -> bool {
+        let range = span.start as usize..span.start as usize + span.len as usize;
+        if self.uses[range.clone()].iter().all(|&at| at == NOTHING) {
+            return true;
+        }
+        let wants = wanted.get(span);
+        for (&at, want) in self.uses[range.clone()].iter().zip(wants) {
+            if at != NOTHING && self.stamp(at, want) + at.writes() > 1 {
+                return false;
+            }
+        }
+        for (number, want) in range.zip(wants) {
+            let at = self.uses[number];
+            if at != NOTHING {
+                let stamp = self.stamp(at, want).max(1 + at.writes());
+                if self.is_key(at, want) {
+                    self.stamps[at.key() as usize] = stamp;
+                } else {
+                    self.others.insert((want.used.class(), want.key), stamp);
+                }
+            }
+        }
+        true
+    }
+
+    /// How the key of a want was used, of which the number may be that of another.
+    #[inline]
+    fn stamp(&self, at: KeyUse, want: &Want) -> u8 {
+        if self.is_key(at, want) {
+            return self.stamps[at.key() as usize];
+        }
+        self.others.get(&(want.used.class(), want.key)).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    fn is_key(&self, at: KeyUse, want: &Want) -> bool {
+        at.key() != PLACELESS && self.keys[at.key() as usize] == want.key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Class, Footprint, Mode, ResourceKey, Set};
+
+    /// Numbers that look random.
+    fn chance(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(1);
+        crate::mix::number(*state)
+    }
+
+    #[test]
+    fn sifting_is_asking_one_after_another() {
+        for seed in 0..400u64 {
+            let mut state = seed << 32;
+            let known = [5, 60, 5_000][seed as usize % 3];
+            // Under one of these instances all keys have the same hash.
+            let instances = [[1, 2], [1, 0x9e37_79b9_7f4a_7c15]][seed as usize / 3 % 2];
+            let mut wanted = Wanted::default();
+            let footprints: Vec<Footprint> = (0..1 + chance(&mut state) % 300)
+                .map(|_| {
+                    (0..chance(&mut state) % 6).fold(Footprint::new(), |all, _| {
+                        let instance = instances[chance(&mut state) as usize % 2];
+                        let set = Set::ALL[chance(&mut state) as usize % 8];
+                        // One is wanted by very many.
+                        let local =
+                            if chance(&mut state).is_multiple_of(4) { 0 } else { chance(&mut state) % known };
+                        all.with(set, ResourceKey::new(instance, local))
+                    })
+                })
+                .collect();
+            for (footprint, number) in footprints.iter().zip(0..) {
+                let span = wanted.add(footprint).unwrap();
+                wanted.give(number, span);
+            }
+            // In another order than they came in.
+            let order: Vec<u32> = (0..footprints.len() as u32).rev().collect();
+            wanted.arrange(&order);
+            let mut bits = Vec::new();
+            let mut sieve = Sieve::default();
+            sieve.reserve_all(&wanted, &mut bits);
+            let mut admitted: Vec<&Footprint> = Vec::new();
+            for (at, &number) in order.iter().enumerate() {
+                let footprint = &footprints[number as usize];
+                let free = admitted.iter().all(|before| before.conflict(footprint).is_none());
+                assert_eq!(bits[at / 64] >> (at % 64) & 1 == 1, free, "seed {seed}, {at}");
+                if free {
+                    admitted.push(footprint);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_sought_is_told_apart() {
+        for set in Set::ALL {
+            let footprint = Footprint::new().with(set, ResourceKey::new(3, 4));
+            let mut wanted = Wanted::default();
+            wanted.add(&footprint).unwrap();
+            let sought = Sought::new(&wanted.all()[0], WANTS_MAX as u64);
+            assert_eq!(sought.number(), WANTS_MAX - 1);
+            assert_eq!(sought.writes() == 1, set.mode() != Mode::Read);
+            let of_node =
+                Sought::new(&Want { used: crate::footprint::ClassUse::new(0, 1), ..wanted.all()[0] }, 1);
+            assert_eq!(sought.may_be(of_node), set.class() == Class::Node);
+        }
+    }
+}
