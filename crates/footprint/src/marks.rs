@@ -109,11 +109,25 @@ impl Marks {
 /// Admits one if nothing stops it; else says which. Checks everything, then marks everything.
 #[inline(always)]
 fn admit(table: &mut Open, places: &mut [Place], wants: &[Want]) -> Option<usize> {
-    // One key is so usual that it is worth a way of its own.
-    if let [want] = wants {
-        let Some(place) = table.find(want) else { return Some(0) };
-        table.take(want, place);
-        return None;
+    // One and four are so usual that they are worth a way of their own.
+    match wants {
+        [want] => {
+            let Some(place) = table.find(want) else { return Some(0) };
+            table.take(want, place);
+            return None;
+        }
+        [a, b, c, d] => {
+            let Some(place_a) = table.find(a) else { return Some(0) };
+            let Some(place_b) = table.find(b) else { return Some(1) };
+            let Some(place_c) = table.find(c) else { return Some(2) };
+            let Some(place_d) = table.find(d) else { return Some(3) };
+            table.take(a, place_a);
+            table.take(b, place_b);
+            table.take(c, place_c);
+            table.take(d, place_d);
+            return None;
+        }
+        _ => {}
     }
     for (at, (want, place)) in wants.iter().zip(&mut *places).enumerate() {
         match table.find(want) {

@@ -7,7 +7,7 @@ use cadran_footprint::{
 };
 
 use crate::measure::{Effort, thousand};
-use crate::plain::{PlainFootprint, PlainSets, Tree};
+use crate::plain::{PlainFootprint, PlainSets, Tree, scope_hash};
 use crate::table::Table;
 
 /// Against the mixer of this crate: one of its factors becomes nothing, and the product with it.
@@ -44,6 +44,24 @@ pub(crate) fn chosen(effort: Effort, quick: bool, table: &mut Table) {
         );
         thousand(time, footprints.len())
     };
+    let reserve_all = |footprints: &[Footprint]| {
+        let mut scheduler = Scheduler::new(SchedulerKind::Radix);
+        for (footprint, at) in footprints.iter().zip(0u64..) {
+            let footprint = footprint.clone();
+            let rewrite =
+                PendingRewrite { scope_hash: scope_hash(at), footprint, ..PendingRewrite::default() };
+            scheduler.enqueue(TxId(1), rewrite).unwrap();
+        }
+        let mut drained = scheduler.drain_for_tx(TxId(1));
+        let time = effort.best(
+            || (),
+            |()| {
+                scheduler.finalize_tx(TxId(1));
+                assert_eq!(scheduler.reserve_all(TxId(1), &mut drained), footprints.len());
+            },
+        );
+        thousand(time, footprints.len())
+    };
     let intern = |footprints: &[Footprint]| {
         let time = effort.best(Interned::default, |mut interned| {
             footprints.iter().for_each(|footprint| assert!(interned.add(footprint).is_ok()));
@@ -56,6 +74,7 @@ pub(crate) fn chosen(effort: Effort, quick: bool, table: &mut Table) {
         let (usual, hostile) = (footprints(count, fair), footprints(count, against_ours));
         for (name, times) in [
             ("reserve", [reserve(&usual), reserve(&hostile)]),
+            ("reserve all", [reserve_all(&usual), reserve_all(&hostile)]),
             ("intern", [intern(&usual), intern(&hostile)]),
         ] {
             table.time(&format!("{name}, {count} fair keys, a thousand"), times[0]);
