@@ -58,12 +58,12 @@ impl Reservations {
 
     /// Has what the ends of those that stand here need on its way.
     fn expect_ends(&self, slots: &[u32]) {
-        // What lies in the order in which it is needed is fetched by the machine itself.
-        if slots.is_sorted() {
-            return;
-        }
         let blocks = slots.iter().filter_map(|&slot| self.blocks.find(slot));
         if self.cells.len() < KEYS_MIN {
+            // What lies in the order in which it is needed is fetched by the machine itself.
+            if slots.is_sorted() {
+                return;
+            }
             // The keys of one run mostly lie together, but for one.
             let ends = blocks.map(|block| {
                 let [first, .., last] = block.all();

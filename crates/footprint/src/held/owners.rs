@@ -163,6 +163,7 @@ impl Owners {
     }
 
     /// Fills an empty place that others passed, with the first of those that may stand there; then the place of that one.
+    /// Each step brings one nearer to where it belongs, so there are no more of them than there were tries to get in.
     fn fill(&mut self, mut hole: usize) {
         'holes: loop {
             let mut at = hole;
