@@ -96,16 +96,7 @@ impl Record for Plain {
                 refused.push(promise.run);
                 continue;
             }
-            let state = RunUpdate {
-                run: promise.run,
-                status: RunStatus::Promised,
-                attempt: 0,
-                started_at: None,
-                ended_at: None,
-                skip: None,
-                message: None,
-                steps: None,
-            };
+            let state = RunUpdate::promised(promise.run);
             self.runs.insert(promise.run, RunRecord { promise: promise.clone(), state });
         }
         for update in &batch.runs {
