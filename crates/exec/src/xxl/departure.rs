@@ -227,8 +227,8 @@ impl Shared {
         self.pump();
     }
 
-    /// Lets go what may leave. Requests leave here, one after the other and in order; what comes of each is waited for by
-    /// a task of its own.
+    /// Lets go what may leave. Requests leave here, one after the other and in order; their answers are waited for
+    /// by [`hear`](Shared::hear).
     pub(super) fn pump(self: &Arc<Shared>) {
         loop {
             let leaving = self.lanes().leave();
