@@ -228,7 +228,15 @@ fn number(text: &[u8], name: &[u8]) -> Option<u64> {
 }
 
 fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    text.windows(wanted.len()).position(|window| window == wanted)
+    let (&first, rest) = wanted.split_first()?;
+    let mut from = 0;
+    loop {
+        let at = from + text.get(from..)?.iter().position(|&byte| byte == first)?;
+        if text[at + 1..].starts_with(rest) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
 }
 
 /// Results on their way back.

@@ -29,10 +29,19 @@ struct Idle {
 /// A request, and how far it has left.
 pub(crate) struct Call {
     address: Address,
+    /// Nothing when all of it has left: it never leaves twice.
     request: Vec<u8>,
     bytes_max: usize,
     /// The connection it leaves by, and how many of its bytes have left.
     begun: Option<(Wire, usize)>,
+}
+
+/// Room for the request that is being written, for one after the other.
+#[derive(Default)]
+pub(crate) struct Desk {
+    /// What the request says.
+    pub(crate) body: Vec<u8>,
+    request: Vec<u8>,
 }
 
 /// Why a call came to nothing.
@@ -81,7 +90,11 @@ impl Client {
         verb: &str,
         body: Vec<u8>,
     ) -> Result<Answer, CallError> {
-        let response = self.finish(self.prepare(group, executor, verb, &body), || {}).await?;
+        let mut request = Vec::new();
+        self.request(&mut request, group, executor, verb, &body);
+        let bytes_max = if verb == "log" { LOG_BYTES_MAX } else { ANSWER_BYTES_MAX };
+        let call = Call { address: executor.address.clone(), request, bytes_max, begun: None };
+        let response = self.finish(call, || {}).await?;
         Client::read(&executor.address, &response)
     }
 
@@ -91,22 +104,20 @@ impl Client {
             .map_err(|why| CallError::Nonsense(format!("{address}: {why}")))
     }
 
-    /// A call of one verb of an executor, ready to leave.
-    pub(crate) fn prepare(&self, group: &GroupName, executor: &Executor, verb: &str, body: &[u8]) -> Call {
-        let bytes_max = if verb == "log" { LOG_BYTES_MAX } else { ANSWER_BYTES_MAX };
-        let request = self.request(group, executor, verb, body);
-        Call { address: executor.address.clone(), request, bytes_max, begun: None }
-    }
-
-    /// Lets a request go over a connection that is open, if there is one: without a task that has to be woken first, a
-    /// burst leaves as fast as the kernel takes it.
-    pub(crate) fn begin(&self, call: &mut Call) {
+    /// Lets the request with the desk's body go over a connection that is open, if there is one: without a task that has
+    /// to be woken first, a burst leaves as fast as the kernel takes it.
+    pub(crate) fn begin(&self, group: &GroupName, executor: &Executor, verb: &str, desk: &mut Desk) -> Call {
+        let Desk { body, request } = desk;
+        request.clear();
+        self.request(request, group, executor, verb, body);
         // One that was closed under us is no loss: nobody acts on a part of a request, and another one is tried.
-        if let Some(wire) = self.take_idle(&call.address)
-            && let Ok(sent) = wire.send_now(&call.request)
-        {
-            call.begun = Some((wire, sent));
-        }
+        let begun = self.take_idle(&executor.address).and_then(|wire| {
+            let sent = wire.send_now(request).ok()?;
+            Some((wire, sent))
+        });
+        let has_left = begun.as_ref().is_some_and(|(_, sent)| *sent == request.len());
+        let request = if has_left { Vec::new() } else { request.clone() };
+        Call { address: executor.address.clone(), request, bytes_max: ANSWER_BYTES_MAX, begun }
     }
 
     /// Sees a call through; `is_slow` is called as soon as it takes longer than is usual.
@@ -161,9 +172,16 @@ impl Client {
 
     /// Head and body in one piece. Everything in the head was checked when it was read: addresses, names of groups and
     /// tokens hold neither blanks nor line ends.
-    fn request(&self, group: &GroupName, executor: &Executor, verb: &str, body: &[u8]) -> Vec<u8> {
+    fn request(
+        &self,
+        request: &mut Vec<u8>,
+        group: &GroupName,
+        executor: &Executor,
+        verb: &str,
+        body: &[u8],
+    ) {
         let Executor { address, dialect } = executor;
-        let mut request = Vec::with_capacity(512 + body.len());
+        request.reserve(512 + body.len());
         // Plain pieces: what formats them takes longer than all of the rest.
         let mut add =
             |pieces: &[&str]| pieces.iter().for_each(|piece| request.extend_from_slice(piece.as_bytes()));
@@ -182,13 +200,13 @@ impl Client {
         }
         request.extend_from_slice(b"\r\n");
         request.extend_from_slice(body);
-        request
     }
 
     fn take_idle(&self, address: &Address) -> Option<Wire> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.get_mut(address)?;
-        while let Some(Idle { wire, since }) = kept.pop_back() {
+        // In turns: one that is never used grows old and has to be opened anew for the next burst.
+        while let Some(Idle { wire, since }) = kept.pop_front() {
             if since.elapsed() < IDLE_TIME_MAX && wire.is_quiet() {
                 return Some(wire);
             }
@@ -228,4 +246,37 @@ fn fresh(address: &Address) -> BoxFuture<'_, Result<Wire, CallError>> {
         let wire = Wire::connect(host, port).await;
         wire.map_err(|error| CallError::NotSent(format!("{address} cannot be reached: {error}")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn connections_are_used_in_turns() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let address: Address = format!("http://127.0.0.1:{port}").parse().expect("an address");
+        let client = Client::new(&RemoteOptions::new("."), Arc::default());
+        let mut ends = Vec::new();
+        for _ in 0..2 {
+            client.keep_idle(&address, Wire::connect("127.0.0.1", port).await.expect("connected"));
+            ends.push(listener.accept().await.expect("accepted").0);
+        }
+        let [first, second] = &mut ends[..] else { unreachable!("two were made") };
+        let mut used = Vec::new();
+        for _ in 0..4 {
+            let wire = client.take_idle(&address).expect("an open connection");
+            assert_eq!(wire.send_now(b"?").expect("sent"), 1);
+            used.push(tokio::select! {
+                one = first.read_u8() => one.map(|_| 1),
+                two = second.read_u8() => two.map(|_| 2),
+            });
+            client.keep_idle(&address, wire);
+        }
+        let used: Vec<u8> = used.into_iter().map(|which| which.expect("a byte")).collect();
+        assert_eq!(used, [1, 2, 1, 2], "one that is never used would grow old");
+    }
 }

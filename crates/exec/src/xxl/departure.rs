@@ -13,10 +13,10 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::client::{Call, CallError};
+use super::client::{Call, CallError, Desk};
 use super::lane::{Lane, Ticket};
 use super::order::{is_first_away, sendable, target_of, timeout_secs, words};
-use super::remote::{Errand, Shared, json};
+use super::remote::{Errand, Shared, State, json};
 use super::result::Answered;
 use super::table::{Entry, Halt, Share};
 use super::wire::{Answer, OfJob, start_verb};
@@ -233,11 +233,11 @@ impl Shared {
         loop {
             let leaving = self.lanes().leave();
             let mut freed = false;
+            let mut desk = Desk::default();
             for (lane, ticket) in leaving {
                 let began = Instant::now();
-                match self.prepare(ticket.what, began) {
-                    Some((mut call, covers)) => {
-                        self.client.begin(&mut call);
+                match self.send(ticket.what, began, &mut desk) {
+                    Some((call, covers)) => {
                         self.await_answer(Sent { lane, ticket, call, covers, began });
                     }
                     None => {
@@ -281,26 +281,25 @@ impl Shared {
         self.note_answer(Answered { what, address, answer, covers });
     }
 
-    /// The words of an order, unless nobody wants it any more.
-    fn prepare(&self, errand: Errand, now: Instant) -> Option<(Call, bool)> {
+    /// Writes an order and lets it go, unless nobody wants it any more.
+    fn send(&self, errand: Errand, now: Instant, desk: &mut Desk) -> Option<(Call, bool)> {
+        let (key, index) = errand;
         let mut state = self.state();
-        let key = errand.0;
-        let start = state.starts.get(&key)?.clone();
-        let entry = state.entry(key).filter(|entry| entry.halt.is_none())?;
-        let (group, number, timeout_secs) = (entry.group.clone(), entry.number, entry.timeout_secs);
-        let share = state.share(errand).filter(|share| !share.halted)?;
+        let State { ledger, starts, .. } = &mut *state;
+        let entry = ledger.kept.entries.get_mut(&key).filter(|entry| entry.halt.is_none())?;
+        let is_last =
+            entry.shares.iter().all(|share| share.seat.index == index || share.sight.since.is_some());
+        let share = entry.shares.iter_mut().find(|share| share.seat.index == index && !share.halted)?;
+        let start = if is_last { starts.remove(&key) } else { starts.get(&key).cloned() }?;
         share.sight.since = Some(now);
         let (seat, executor) = (share.seat.clone(), share.executor());
-        let last = state.entry(key)?.shares.iter().all(|share| share.sight.since.is_some());
-        if last {
-            state.starts.remove(&key);
-        }
+        let (group, number, timeout_secs) = (entry.group.clone(), entry.number, entry.timeout_secs);
         drop(state);
-        match words(&start, &seat, executor.dialect, number, timeout_secs) {
-            Ok(body) => {
-                let verb = start_verb(executor.dialect);
+        desk.body.clear();
+        match words(&mut desk.body, &start, &seat, executor.dialect, number, timeout_secs) {
+            Ok(()) => {
                 let covers = target_of(&start).is_some_and(|target| target.block == Block::Cover);
-                Some((self.client.prepare(&group, &executor, verb, &body), covers))
+                Some((self.client.begin(&group, &executor, start_verb(executor.dialect), desk), covers))
             }
             Err(why) => {
                 self.end_share(errand, Outcome::NotStarted(why.into()), None);

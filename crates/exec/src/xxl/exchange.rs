@@ -3,9 +3,13 @@
 //! Nothing lies between an order and its connection: with thousands of orders in one second that would be most of their
 //! cost. Heads and chunks are parsed by `httparse`.
 
+use std::future::poll_fn;
 use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::ready;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 
 /// A connection that is open.
@@ -116,9 +120,16 @@ impl Wire {
         Ok(Response { status, body, keeps })
     }
 
+    /// By way of the stack: an answer is a few words, and thousands of them wait for somebody who has time.
     async fn read(&mut self) -> io::Result<usize> {
-        self.buffer.reserve(READ_BYTES);
-        self.stream.read_buf(&mut self.buffer).await
+        poll_fn(|cx| {
+            let mut room = [MaybeUninit::uninit(); READ_BYTES];
+            let mut piece = ReadBuf::uninit(&mut room);
+            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut piece))?;
+            self.buffer.extend_from_slice(piece.filled());
+            Ok(piece.filled().len()).into()
+        })
+        .await
     }
 
     fn ended(&self) -> Broken {
@@ -138,8 +149,14 @@ impl Wire {
                 return Err(BROKE_OFF);
             }
         }
-        let rest = self.buffer.split_off(len);
-        Ok(std::mem::replace(&mut self.buffer, rest))
+        if len > READ_BYTES {
+            // The connection keeps no more room than its next answer is likely to need.
+            let rest = self.buffer.split_off(len);
+            return Ok(std::mem::replace(&mut self.buffer, rest));
+        }
+        let body = self.buffer[..len].to_vec();
+        self.buffer.drain(..len);
+        Ok(body)
     }
 
     async fn chunks(&mut self, bytes_max: usize) -> Result<Vec<u8>, Broken> {
@@ -344,6 +361,36 @@ mod tests {
             }
         }
         assert!(matches!(answered("", 1, true).await, Err(Broken::Silent(_))));
+    }
+
+    #[tokio::test]
+    async fn a_connection_serves_short_answers_and_long_ones_and_keeps_little_room() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let bodies =
+            ["ok".to_owned(), "x".repeat(10 * READ_BYTES), "y".repeat(READ_BYTES), "fine".to_owned()];
+        let answers: Vec<String> = bodies
+            .iter()
+            .map(|body| format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+            .collect();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            for answer in answers {
+                tokio::io::AsyncReadExt::read_u8(&mut stream).await.expect("a request");
+                stream.write_all(answer.as_bytes()).await.expect("sent");
+            }
+            stream
+        });
+        let mut wire = Wire::connect("127.0.0.1", port).await.expect("connected");
+        for body in bodies {
+            wire.send(b"?").await.expect("sent");
+            let response = wire.receive(1 << 20).await.expect("an answer");
+            let expected = Response { status: 200, body: body.into_bytes(), keeps: true };
+            assert!(response == expected, "{} bytes", expected.body.len());
+            assert!(wire.buffer.capacity() <= 4 * READ_BYTES, "{} bytes are kept", wire.buffer.capacity());
+            assert!(wire.is_quiet());
+        }
+        drop(server.await);
     }
 
     #[tokio::test]

@@ -3,7 +3,6 @@
 use cadran_core::{Block, Body, Dialect, Millis, SeatRecord, Start, Step, StepNo, Target, Work};
 
 use super::params;
-use super::remote::json;
 use super::wire::{OrthTrigger, Trigger, block_word, glue_word};
 
 /// A script's number for executors must change with its text and stay below what a date may be.
@@ -47,14 +46,15 @@ pub fn sendable(body: &Body, step: &Step) -> Result<(), &'static str> {
     }
 }
 
-/// The order in the executor's words.
+/// Writes the order in the executor's words.
 pub(super) fn words(
+    out: &mut Vec<u8>,
     start: &Start,
     seat: &SeatRecord,
     dialect: Dialect,
     number: u32,
     timeout_secs: u32,
-) -> Result<Vec<u8>, String> {
+) -> Result<(), String> {
     let context = &start.context;
     let Some(step) = context.body.step(start.step) else {
         return Err("the step is not known any more".into());
@@ -67,7 +67,7 @@ pub(super) fn words(
         Work::Shell(source) | Work::Script(source) => ("", "GLUE_SHELL", source.as_str()),
         Work::Program(_) => return Err("a program cannot be sent".into()),
     };
-    Ok(json(&Trigger {
+    let trigger = Trigger {
         job_id: number,
         executor_handler: handler,
         executor_params: &text,
@@ -84,7 +84,9 @@ pub(super) fn words(
             executor_concurrency: if target.block == Block::Concurrent { target.concurrency } else { 1 },
             schedule_time: context.trigger.is_scheduled().then_some(context.due),
         }),
-    }))
+    };
+    trigger.write(out);
+    Ok(())
 }
 
 /// FNV-1a of the text, folded into some days.
