@@ -13,7 +13,7 @@ const SAMPLE: usize = 1 << 8;
 
 /// From so many wants on all are [sifted](Sieve) at once: when hardly any of the sample are refused, and when many are. Where
 /// most are, it is cheaper to stop each at the first key that is taken.
-const FEW_REFUSED: usize = 1 << 15;
+const FEW_REFUSED: usize = 1 << 13;
 const MANY_REFUSED: usize = 1 << 18;
 
 /// Footprints for which room is made at once.
@@ -69,23 +69,27 @@ impl Marks {
         admitted + self.admit_all(wanted, &spans[sample..], &mut phases[sample..])
     }
 
-    #[inline(never)]
     fn admit_all(&mut self, wanted: &Wanted, spans: &[Span], phases: &mut [Phase]) -> usize {
-        let mut admitted = 0;
-        for (spans, phases) in spans.chunks(TOGETHER).zip(phases.chunks_mut(TOGETHER)) {
-            let keys = spans.iter().map(|span| span.len as usize);
-            let most = keys.clone().max().unwrap_or(0);
-            if self.places.len() < most {
-                self.places.resize(most, Place::NONE);
-            }
-            let mut table = self.table.open(keys.sum());
-            for (&span, phase) in spans.iter().zip(phases) {
-                let is_free = admit(&mut table, &mut self.places, wanted.get(span)).is_none();
-                *phase = if is_free { Phase::Reserved } else { Phase::Aborted };
-                admitted += usize::from(is_free);
-            }
+        let (least, most) = wanted.lens();
+        if self.places.len() < most as usize {
+            self.places.resize(most as usize, Place::NONE);
         }
-        admitted
+        let places = &mut self.places;
+        // Short footprints of one length are so usual that they are worth a way of their own. There, another length does not
+        // occur, and to refuse it would be the safe answer.
+        match (least, most) {
+            (1, 1) => admit_those(&mut self.table, wanted, spans, phases, |table, wants| match wants {
+                [want] => admit_one(table, want),
+                _ => false,
+            }),
+            (4, 4) => admit_those(&mut self.table, wanted, spans, phases, |table, wants| match wants {
+                [a, b, c, d] => admit_four(table, [a, b, c, d]),
+                _ => false,
+            }),
+            _ => admit_those(&mut self.table, wanted, spans, phases, |table, wants| {
+                admit(table, places, wants).is_none()
+            }),
+        }
     }
 
     /// Tells the table whom the sieve admitted.
@@ -106,29 +110,53 @@ impl Marks {
     }
 }
 
+/// Asks for all in order and notes what comes of it. Says how many were admitted.
+#[inline(always)]
+fn admit_those(
+    table: &mut Table,
+    wanted: &Wanted,
+    spans: &[Span],
+    phases: &mut [Phase],
+    mut admit: impl FnMut(&mut Open, &[Want]) -> bool,
+) -> usize {
+    let mut admitted = 0;
+    for (spans, phases) in spans.chunks(TOGETHER).zip(phases.chunks_mut(TOGETHER)) {
+        let mut table = table.open(spans.iter().map(|span| span.len as usize).sum());
+        for (&span, phase) in spans.iter().zip(phases) {
+            if admit(&mut table, wanted.get(span)) {
+                *phase = Phase::Reserved;
+                admitted += 1;
+            } else {
+                *phase = Phase::Aborted;
+            }
+        }
+    }
+    admitted
+}
+
+/// Admits who wants one key.
+#[inline(always)]
+fn admit_one(table: &mut Open, want: &Want) -> bool {
+    let Some(place) = table.find(want) else { return false };
+    table.take(want, place);
+    true
+}
+
+/// Admits who wants four. Checks everything, then marks everything.
+#[inline(always)]
+fn admit_four(table: &mut Open, wants: [&Want; 4]) -> bool {
+    let mut places = [Place::NONE; 4];
+    for (want, place) in wants.into_iter().zip(&mut places) {
+        let Some(found) = table.find_in_two(want) else { return false };
+        *place = found;
+    }
+    wants.into_iter().zip(places).for_each(|(want, place)| table.take(want, place));
+    true
+}
+
 /// Admits one if nothing stops it; else says which. Checks everything, then marks everything.
 #[inline(always)]
 fn admit(table: &mut Open, places: &mut [Place], wants: &[Want]) -> Option<usize> {
-    // One and four are so usual that they are worth a way of their own.
-    match wants {
-        [want] => {
-            let Some(place) = table.find(want) else { return Some(0) };
-            table.take(want, place);
-            return None;
-        }
-        [a, b, c, d] => {
-            let Some(place_a) = table.find(a) else { return Some(0) };
-            let Some(place_b) = table.find(b) else { return Some(1) };
-            let Some(place_c) = table.find(c) else { return Some(2) };
-            let Some(place_d) = table.find(d) else { return Some(3) };
-            table.take(a, place_a);
-            table.take(b, place_b);
-            table.take(c, place_c);
-            table.take(d, place_d);
-            return None;
-        }
-        _ => {}
-    }
     for (at, (want, place)) in wants.iter().zip(&mut *places).enumerate() {
         match table.find(want) {
             Some(found) => *place = found,

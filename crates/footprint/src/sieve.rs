@@ -1,13 +1,14 @@
 //! Reserving for all that was drained at once: which keys do several want?
 //!
 //! Most keys are wanted once, and such a key decides nothing. So the wants of all footprints are hashed and scattered into
-//! parts that fit the nearer caches, equal ones are found part by part, and only keys that are wanted again get a number and
-//! a stamp. The footprints are then asked in their order, about those keys alone.
+//! parts that fit the nearer caches. Part by part most are left out by counting hashes, equal ones are found among the rest,
+//! and only keys that are wanted again get a number and a stamp. The footprints are then asked in their order, about those
+//! keys alone.
 //!
 //! It is what joins of large tables do: memory is read and written in long runs instead of at one place for each key.
 //!
-//! Wants are told apart by a part of their hashes. That two keys look alike is found out when the second is asked about; what
-//! only looked alike is then kept in an ordered map.
+//! Wants are told apart by a part of their hashes. The first footprint that is asked about a number says which key it stands
+//! for; that another only looks alike is found out when it is asked about, and then it is kept in an ordered map.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,9 @@ const PART: usize = 1 << 11;
 
 /// Parts at most: what is written to at once must fit the caches as well.
 const PARTS_MAX: usize = 1 << 11;
+
+/// Counters of the hashes of a part: one in eight is taken, and all of them fit the first cache.
+const COUNTERS: usize = 8 * PART;
 
 /// Places in the table for each want of a part, at least.
 const PLACES: usize = 2;
@@ -89,6 +93,8 @@ pub(crate) struct Sieve {
 /// The part at hand.
 #[derive(Default)]
 struct Part {
+    /// Those that seem to be wanted by several come first; what stands behind them is of another time.
+    several: Vec<Sought>,
     /// The first that sought each key, and the number of the key if it was not the only one.
     firsts: Vec<Sought>,
     numbers: Vec<u32>,
@@ -101,12 +107,20 @@ struct Part {
 struct Shared {
     /// Of each want the use of such a key, or of [nothing](NOTHING).
     uses: Vec<KeyUse>,
-    /// Each such key, and how it is used: 0 is not at all, 1 is read, 2 is written.
+    /// Their numbers end here.
+    end: u32,
+    /// Each such key, as the first who was asked about it says, and how it is used.
     keys: Vec<MixedKey>,
     stamps: Vec<u8>,
     /// The same of keys that only look like one of those, or found no place. Keys that were chosen to collide end here.
     others: BTreeMap<(u8, MixedKey), u8>,
 }
+
+/// The stamps of keys: nobody was asked about it yet, nobody admitted uses it, it is read. One more is written. With one
+/// added for who wants to write, more than [`READ`] is a conflict.
+const UNASKED: u8 = 0;
+const FREE: u8 = 1;
+const READ: u8 = 2;
 
 /// What nobody else wants: free for everybody.
 const NOTHING: KeyUse = KeyUse::read(0);
@@ -124,9 +138,11 @@ impl Sieve {
             self.scatter_counted(wants, bits);
         }
         for &(start, end) in &self.parts {
-            self.part.sift(&self.parted[start as usize..end as usize], bits);
-            self.part.number(wants, &mut self.shared);
+            let several = self.part.thin_out(&self.parted[start as usize..end as usize], bits);
+            self.part.sift(several, bits);
+            self.part.number(&mut self.shared);
         }
+        self.shared.make_room();
         admitted.clear();
         admitted.extend(wanted.in_order().chunks(64).map(|spans| {
             let admit = |(at, &span): (usize, &Span)| u64::from(self.shared.admit(wanted, span)) << at;
@@ -178,9 +194,34 @@ impl Sieve {
 }
 
 impl Part {
-    /// Finds those that look like one before them. `bits` of their hashes are all the same.
+    /// Leaves out what nobody else of the part can want, and says how many are left. `bits` of their hashes are all the same.
     #[inline(never)]
-    fn sift(&mut self, part: &[Sought], bits: u32) {
+    fn thin_out(&mut self, part: &[Sought], bits: u32) -> usize {
+        let counter = |sought: Sought| (sought.0 << bits >> (64 - COUNTERS.ilog2())) as usize % COUNTERS;
+        let mut counters = [0u8; COUNTERS];
+        for &sought in part {
+            let count = &mut counters[counter(sought)];
+            // None, one, several are 0, 1 and 3.
+            *count |= *count << 1 & 2 | 1;
+        }
+        if self.several.len() < part.len() {
+            self.several.resize(part.len(), Sought::VACANT);
+        }
+        let mut several = 0;
+        for &sought in part {
+            // Each is written where the next belongs, and stays if it is one of several: there is no jump to guess.
+            if let Some(place) = self.several.get_mut(several) {
+                *place = sought;
+            }
+            several += usize::from(counters[counter(sought)] >> 1);
+        }
+        several
+    }
+
+    /// Finds those that look like one before them, among so many that are left of a part.
+    #[inline(never)]
+    fn sift(&mut self, several: usize, bits: u32) {
+        let part = &self.several[..several];
         let places = (part.len() * PLACES).next_power_of_two().max(2);
         let shift = 64 - places.ilog2();
         self.firsts.clear();
@@ -211,14 +252,14 @@ impl Part {
 
     /// Gives each key that is wanted again a number, and notes it of all who want it.
     #[inline(never)]
-    fn number(&mut self, wants: &[Want], keys: &mut Shared) {
+    fn number(&mut self, keys: &mut Shared) {
         for &(place, sought) in &self.again {
             let number = match self.firsts[place as usize] {
                 first if !first.may_be(sought) => PLACELESS,
                 first => {
                     let number = &mut self.numbers[place as usize];
                     if *number == 0 {
-                        *number = keys.add(first, wants);
+                        *number = keys.add(first);
                     }
                     *number
                 }
@@ -233,21 +274,26 @@ impl Shared {
     fn begin(&mut self, wants: usize) {
         self.uses.clear();
         self.uses.resize(wants, NOTHING);
-        self.keys.clear();
-        self.keys.resize(PLACELESS as usize + 1, MixedKey::default());
-        self.stamps.clear();
-        self.stamps.resize(PLACELESS as usize + 1, 0);
+        self.end = PLACELESS + 1;
         self.others.clear();
     }
 
     /// Gives a key that is wanted again a number, and notes it of the first who wants it.
     #[inline]
-    fn add(&mut self, first: Sought, wants: &[Want]) -> u32 {
-        let number = self.stamps.len() as u32;
-        self.stamps.push(0);
-        self.keys.push(wants[first.number()].key);
+    fn add(&mut self, first: Sought) -> u32 {
+        let number = self.end;
+        self.end += 1;
         self.note(first, number);
         number
+    }
+
+    /// Makes room for all that were added. Nobody was asked about them yet.
+    fn make_room(&mut self) {
+        self.stamps.clear();
+        self.stamps.resize(self.end as usize, UNASKED);
+        if self.keys.len() < self.stamps.len() {
+            self.keys.resize(self.stamps.len(), MixedKey::default());
+        }
     }
 
     #[inline]
@@ -255,23 +301,47 @@ impl Shared {
         self.uses[sought.number()] = KeyUse::new(number, sought.writes());
     }
 
-    /// Admits one footprint unless somebody before it stops it. Checks everything, then marks everything.
+    /// Admits one footprint unless somebody before it stops it.
     #[inline]
     fn admit(&mut self, wanted: &Wanted, span: Span) -> bool {
-        let range = span.start as usize..span.start as usize + span.len as usize;
-        if self.uses[range.clone()].iter().all(|&at| at == NOTHING) {
+        let uses = &self.uses[span.range()];
+        if uses.iter().all(|&used| used == NOTHING) {
             return true;
         }
+        let (mut shared, mut place) = (0, 0);
+        for (at, &used) in uses.iter().enumerate() {
+            let is_shared = used != NOTHING;
+            shared += usize::from(is_shared);
+            place = if is_shared { at } else { place };
+        }
+        let (at, want) = (uses[place], &wanted.get(span)[place]);
+        let number = at.key() as usize;
+        let (stamp, key) = (&mut self.stamps[number], &mut self.keys[number]);
+        let is_known = *stamp != UNASKED;
+        if shared > 1 || at.key() == PLACELESS || (is_known && *key != want.key) {
+            return self.admit_shared(wanted, span);
+        }
+        // Mostly it is one key, and whether it is free cannot be guessed: so it is decided without a jump.
+        *key = want.key;
+        let is_free = *stamp + at.writes() <= READ;
+        *stamp = if is_free { READ + at.writes() } else { *stamp };
+        is_free
+    }
+
+    /// As [`admit`](Shared::admit), whatever is shared. Checks everything, then marks everything.
+    #[inline(never)]
+    fn admit_shared(&mut self, wanted: &Wanted, span: Span) -> bool {
         let wants = wanted.get(span);
-        for (&at, want) in self.uses[range.clone()].iter().zip(wants) {
-            if at != NOTHING && self.stamp(at, want) + at.writes() > 1 {
+        for (number, want) in span.range().zip(wants) {
+            let at = self.uses[number];
+            if at != NOTHING && self.ask(at, want) + at.writes() > READ {
                 return false;
             }
         }
-        for (number, want) in range.zip(wants) {
+        for (number, want) in span.range().zip(wants) {
             let at = self.uses[number];
             if at != NOTHING {
-                let stamp = self.stamp(at, want).max(1 + at.writes());
+                let stamp = self.ask(at, want).max(READ + at.writes());
                 if self.is_key(at, want) {
                     self.stamps[at.key() as usize] = stamp;
                 } else {
@@ -284,11 +354,17 @@ impl Shared {
 
     /// How the key of a want was used, of which the number may be that of another.
     #[inline]
-    fn stamp(&self, at: KeyUse, want: &Want) -> u8 {
-        if self.is_key(at, want) {
-            return self.stamps[at.key() as usize];
+    fn ask(&mut self, at: KeyUse, want: &Want) -> u8 {
+        let number = at.key() as usize;
+        if self.stamps[number] == UNASKED && at.key() != PLACELESS {
+            self.keys[number] = want.key;
+            self.stamps[number] = FREE;
+            return FREE;
         }
-        self.others.get(&(want.used.class(), want.key)).copied().unwrap_or(0)
+        if self.is_key(at, want) {
+            return self.stamps[number];
+        }
+        self.others.get(&(want.used.class(), want.key)).copied().unwrap_or(FREE)
     }
 
     #[inline]
@@ -308,6 +384,29 @@ mod tests {
         crate::mix::number(*state)
     }
 
+    /// Compares the sieve with comparing each with all that were admitted.
+    fn sift(footprints: &[Footprint], case: &str) {
+        let mut wanted = Wanted::default();
+        for (footprint, number) in footprints.iter().zip(0..) {
+            let span = wanted.add(footprint).unwrap();
+            wanted.give(number, span);
+        }
+        // In another order than they came in.
+        let order: Vec<u32> = (0..footprints.len() as u32).rev().collect();
+        wanted.arrange(&order);
+        let mut bits = Vec::new();
+        Sieve::default().reserve_all(&wanted, &mut bits);
+        let mut admitted: Vec<&Footprint> = Vec::new();
+        for (at, &number) in order.iter().enumerate() {
+            let footprint = &footprints[number as usize];
+            let free = admitted.iter().all(|before| before.conflict(footprint).is_none());
+            assert_eq!(bits[at / 64] >> (at % 64) & 1 == 1, free, "{case}, {at}");
+            if free {
+                admitted.push(footprint);
+            }
+        }
+    }
+
     #[test]
     fn sifting_is_asking_one_after_another() {
         for seed in 0..400u64 {
@@ -315,7 +414,6 @@ mod tests {
             let known = [5, 60, 5_000][seed as usize % 3];
             // Under one of these instances all keys have the same hash.
             let instances = [[1, 2], [1, 0x9e37_79b9_7f4a_7c15]][seed as usize / 3 % 2];
-            let mut wanted = Wanted::default();
             let footprints: Vec<Footprint> = (0..1 + chance(&mut state) % 300)
                 .map(|_| {
                     (0..chance(&mut state) % 6).fold(Footprint::new(), |all, _| {
@@ -328,25 +426,27 @@ mod tests {
                     })
                 })
                 .collect();
-            for (footprint, number) in footprints.iter().zip(0..) {
-                let span = wanted.add(footprint).unwrap();
-                wanted.give(number, span);
-            }
-            // In another order than they came in.
-            let order: Vec<u32> = (0..footprints.len() as u32).rev().collect();
-            wanted.arrange(&order);
-            let mut bits = Vec::new();
-            let mut sieve = Sieve::default();
-            sieve.reserve_all(&wanted, &mut bits);
-            let mut admitted: Vec<&Footprint> = Vec::new();
-            for (at, &number) in order.iter().enumerate() {
-                let footprint = &footprints[number as usize];
-                let free = admitted.iter().all(|before| before.conflict(footprint).is_none());
-                assert_eq!(bits[at / 64] >> (at % 64) & 1 == 1, free, "seed {seed}, {at}");
-                if free {
-                    admitted.push(footprint);
-                }
-            }
+            sift(&footprints, &format!("seed {seed}"));
+        }
+    }
+
+    #[test]
+    fn a_crowd_that_shares_a_place_is_sifted_as_well() {
+        // Different hashes that begin alike, found by trying: more than are looked at in one place.
+        let keys = (0..).map(|local| ResourceKey::new(9, local));
+        let keys = keys.filter(|&key| crate::footprint::hash(Class::Node, key) >> 54 == 0);
+        let keys: Vec<ResourceKey> = keys.take(2 * LOOKS_MAX).collect();
+        for seed in 0..40u64 {
+            let mut state = seed << 32;
+            let footprints: Vec<Footprint> = (0..300)
+                .map(|_| {
+                    (0..1 + chance(&mut state) % 2).fold(Footprint::new(), |all, _| {
+                        let set = [Set::NodeReads, Set::NodeWrites][chance(&mut state) as usize % 2];
+                        all.with(set, keys[chance(&mut state) as usize % keys.len()])
+                    })
+                })
+                .collect();
+            sift(&footprints, &format!("seed {seed}"));
         }
     }
 

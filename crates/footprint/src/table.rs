@@ -12,8 +12,8 @@ const LOOKS_MAX: usize = 16;
 /// The smallest table.
 const PLACES_MIN: usize = 256;
 
-/// A table up to here fits the second cache beside everything else.
-const SMALL: usize = 1 << 14;
+/// A table up to here stays within the nearer caches, or little beyond them, even when it is nearly empty.
+const SMALL: usize = 1 << 17;
 
 /// The largest table: places have 32 bits. When it is full, whoever comes finds a crowd everywhere.
 const PLACES_MAX: usize = 1 << 31;
@@ -29,9 +29,9 @@ pub(crate) struct Table {
     slots: Vec<Slot>,
     /// 64 less the bits of the table's size.
     shift: u32,
-    /// The keys that stand in it, by number, and how many it has room for.
+    /// The keys that stand in it, by number, and how many they are: there is room for more.
     keys: Vec<MixedKey>,
-    keys_max: usize,
+    len: usize,
     /// Keys without a place in the table, and their stamps.
     crowd: BTreeMap<(u8, MixedKey), u8>,
     generation: Generation,
@@ -89,6 +89,12 @@ impl Mark {
         ClassUse::from_bits((self.0 >> CLASS_SHIFT) as u8)
     }
 
+    /// Whether a key with this mark stops a use. Nobody who reads stops another; a key that was not found stops nobody.
+    #[inline]
+    fn stops(self, sought: Mark) -> bool {
+        (self.0 | sought.0) & Mark::WRITTEN != 0 && self.0 != 0
+    }
+
     /// Whether these may be of one key, both of this generation.
     #[inline]
     fn may_be(self, other: Mark) -> bool {
@@ -128,8 +134,8 @@ impl Default for Table {
         Table {
             slots: vec![Slot::VACANT; PLACES_MIN + LOOKS_MAX],
             shift: 64 - PLACES_MIN.ilog2(),
-            keys: Vec::new(),
-            keys_max: keys_max(PLACES_MIN),
+            keys: vec![MixedKey::default(); keys_max(PLACES_MIN)],
+            len: 0,
             crowd: BTreeMap::new(),
             generation: Generation::FIRST,
             #[cfg(test)]
@@ -140,14 +146,15 @@ impl Default for Table {
 
 /// How many keys a table has room for: some places stay vacant, so that looks are short.
 const fn keys_max(places: usize) -> usize {
-    // Small ones stay in the nearer caches even if they are nearly empty.
+    // The fewer are taken, the fewer jumps are guessed wrong.
     if places <= SMALL { places / 4 } else { places / 2 }
 }
 
 /// A table with room for some keys more: nothing in it moves meanwhile.
 pub(crate) struct Open<'a> {
     slots: &'a mut [Slot],
-    keys: &'a mut Vec<MixedKey>,
+    keys: &'a mut [MixedKey],
+    len: &'a mut usize,
     crowd: &'a mut BTreeMap<(u8, MixedKey), u8>,
     now: Mark,
     shift: u32,
@@ -159,25 +166,53 @@ impl Open<'_> {
     /// Finds the place of a key; none when something that was admitted stops this use.
     #[inline(always)]
     pub(crate) fn find(&self, want: &Want) -> Option<Place> {
-        #[cfg(test)]
-        self.looks.set(self.looks.get() + 1);
-        let hash = want.key.hash();
-        let (home, sought) = ((hash >> self.shift) as usize, Mark::new(self.now, want.used, hash));
+        let (home, sought) = self.seek(want);
         let slot = self.slots.get(home).copied().unwrap_or(Slot::VACANT);
-        let mark = slot.mark();
         let mut at = home as u32;
-        if mark >= self.now {
-            let is_same = mark.may_be(sought) && self.keys.get(slot.number()) == Some(&want.key);
-            let mut found = mark;
-            if !is_same {
-                (at, found) = self.look(home, sought, want.key);
-            }
-            // Nobody who reads stops another; who was not found stops nobody.
-            if (found.0 | sought.0) & Mark::WRITTEN != 0 && found.0 != 0 {
+        if slot.mark() >= self.now {
+            let found;
+            (at, found) = self.meet(want, home, sought, slot);
+            if found.stops(sought) {
                 return None;
             }
         }
         Some(Place::new(at, sought))
+    }
+
+    /// As [`find`](Open::find), by looking at two places at once: more to do, and less to guess.
+    #[inline(always)]
+    pub(crate) fn find_in_two(&self, want: &Want) -> Option<Place> {
+        let (home, sought) = self.seek(want);
+        let &[slot, next] = self.slots.get(home..).and_then(|slots| slots.first_chunk())?;
+        let (is_vacant, is_next_vacant) = (slot.mark() < self.now, next.mark() < self.now);
+        let mut at = home as u32 + u32::from(!is_vacant);
+        if slot.mark().may_be(sought) | !(is_vacant | is_next_vacant) {
+            let found;
+            (at, found) = self.meet(want, home, sought, slot);
+            if found.stops(sought) {
+                return None;
+            }
+        }
+        Some(Place::new(at, sought))
+    }
+
+    /// The first place of a key, and the mark that it is to leave.
+    #[inline(always)]
+    fn seek(&self, want: &Want) -> (usize, Mark) {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
+        let hash = want.key.hash();
+        ((hash >> self.shift) as usize, Mark::new(self.now, want.used, hash))
+    }
+
+    /// Where a key stands or belongs, and its mark, when its first place is taken.
+    #[inline(always)]
+    fn meet(&self, want: &Want, home: usize, sought: Mark, slot: Slot) -> (u32, Mark) {
+        let mark = slot.mark();
+        if mark.may_be(sought) && self.keys.get(slot.number()) == Some(&want.key) {
+            return (home as u32, mark);
+        }
+        self.look(home, sought, want.key)
     }
 
     /// Marks a key where it was found to belong.
@@ -185,8 +220,9 @@ impl Open<'_> {
     pub(crate) fn take(&mut self, want: &Want, place: Place) {
         match self.slots.get_mut(place.at()) {
             Some(slot) if slot.mark() < self.now => {
-                *slot = Slot::new(place.mark(), self.keys.len() as u32);
-                self.keys.push(want.key);
+                *slot = Slot::new(place.mark(), *self.len as u32);
+                self.keys[*self.len] = want.key;
+                *self.len += 1;
             }
             // It was used before, stands in the crowd, or lost its place to a key of the same footprint.
             _ => self.mark(want),
@@ -204,8 +240,9 @@ impl Open<'_> {
             None => drop(self.crowd.insert((mark.used().class(), want.key), mark.stamp())),
             Some(slot) if found.0 != 0 => *slot = Slot::new(mark, slot.number() as u32),
             Some(slot) => {
-                *slot = Slot::new(mark, self.keys.len() as u32);
-                self.keys.push(want.key);
+                *slot = Slot::new(mark, *self.len as u32);
+                self.keys[*self.len] = want.key;
+                *self.len += 1;
             }
         }
     }
@@ -230,7 +267,7 @@ impl Open<'_> {
 impl Table {
     /// Forgets everything.
     pub(crate) fn begin(&mut self) {
-        self.keys.clear();
+        self.len = 0;
         self.crowd.clear();
         self.generation = self.generation.next().unwrap_or_else(|| {
             self.slots.fill(Slot::VACANT);
@@ -240,13 +277,13 @@ impl Table {
 
     /// Whether nothing was used this time.
     pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.crowd.is_empty()
+        self.len == 0 && self.crowd.is_empty()
     }
 
     /// Makes room for so many keys more. Places that were found before are good no more when it does.
     #[inline]
     pub(crate) fn make_room(&mut self, more: usize) {
-        if self.keys.len() + more > self.keys_max {
+        if self.len + more > self.keys.len() {
             self.grow(more);
         }
     }
@@ -259,6 +296,7 @@ impl Table {
         Open {
             slots: &mut self.slots,
             keys: &mut self.keys,
+            len: &mut self.len,
             crowd: &mut self.crowd,
             now,
             shift,
@@ -281,16 +319,19 @@ impl Table {
     #[cold]
     fn grow(&mut self, more: usize) {
         let mut places = PLACES_MIN;
-        while keys_max(places) < self.keys.len() + more && places < PLACES_MAX {
+        while keys_max(places) < self.len + more && places < PLACES_MAX {
             places *= 2;
         }
+        let room = keys_max(places).max(self.len + more);
+        let mut keys = std::mem::replace(&mut self.keys, vec![MixedKey::default(); room]);
         if places + LOOKS_MAX == self.slots.len() {
+            self.keys[..self.len].copy_from_slice(&keys[..self.len]);
             return;
         }
+        keys.truncate(self.len);
+        self.len = 0;
         let slots = std::mem::replace(&mut self.slots, vec![Slot::VACANT; places + LOOKS_MAX]);
-        let keys = std::mem::take(&mut self.keys);
-        (self.shift, self.keys_max) = (64 - places.ilog2(), keys_max(places));
-        self.keys.reserve(self.keys_max);
+        self.shift = 64 - places.ilog2();
         let now = self.now();
         for slot in slots.into_iter().filter(|slot| slot.mark() >= now) {
             self.mark(&Want { key: keys[slot.number()], used: slot.mark().used() });

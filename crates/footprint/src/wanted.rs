@@ -1,5 +1,7 @@
 //! What many rewrites want, one after another.
 
+use std::ops::Range;
+
 use crate::footprint::{ClassUse, Footprint, MixedKey};
 use crate::pending::PendingFull;
 
@@ -18,12 +20,22 @@ pub(crate) struct Wanted {
     spans: Vec<Span>,
     /// The same in the order in which they were drained.
     in_order: Vec<Span>,
+    /// The shortest and the longest of these.
+    least: u32,
+    most: u32,
 }
 
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Span {
     pub(crate) start: u32,
     pub(crate) len: u32,
+}
+
+impl Span {
+    #[inline]
+    pub(crate) fn range(self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.len as usize
+    }
 }
 
 impl Wanted {
@@ -50,11 +62,18 @@ impl Wanted {
     /// Puts the wants of rewrites in their order.
     pub(crate) fn arrange(&mut self, order: &[u32]) {
         self.in_order.extend(order.iter().map(|&number| self.spans[number as usize]));
+        let lens = self.in_order.iter().map(|span| span.len);
+        (self.least, self.most) = (lens.clone().min().unwrap_or(0), lens.max().unwrap_or(0));
     }
 
     /// Whose wants are which, in the order of [`arrange`](Wanted::arrange).
     pub(crate) fn in_order(&self) -> &[Span] {
         &self.in_order
+    }
+
+    /// How many keys those in order want at least and at most.
+    pub(crate) fn lens(&self) -> (u32, u32) {
+        (self.least, self.most)
     }
 
     /// All wants.
@@ -65,7 +84,7 @@ impl Wanted {
 
     #[inline]
     pub(crate) fn get(&self, span: Span) -> &[Want] {
-        &self.wants[span.start as usize..span.start as usize + span.len as usize]
+        &self.wants[span.range()]
     }
 
     /// Forgets everything and keeps the memory.

@@ -264,10 +264,15 @@ fn excluded(one: &Footprint, other: &Footprint) -> bool {
 fn all_at_once_is_one_after_another() {
     for seed in 0..sequences(2_000) {
         let mut chance = Chance::new(seed);
+        let keys = chance.pick(&[None, Some(1), Some(4)]);
         let rewrites: Vec<PendingRewrite> = (0..chance.below(100))
             .map(|_| {
                 let scope_hash = [chance.next() as u8; 32];
-                PendingRewrite { scope_hash, footprint: random(&mut chance), ..PendingRewrite::default() }
+                let footprint = match keys {
+                    Some(keys) => of_length(&mut chance, keys),
+                    None => random(&mut chance),
+                };
+                PendingRewrite { scope_hash, footprint, ..PendingRewrite::default() }
             })
             .collect();
         let phases = |kind: SchedulerKind, at_once: bool| {
@@ -290,6 +295,15 @@ fn all_at_once_is_one_after_another() {
         }
         assert_eq!(phases(SchedulerKind::Radix, false), expected, "seed {seed}");
     }
+}
+
+/// Of so many keys, of which few are known.
+fn of_length(chance: &mut Chance, keys: usize) -> Footprint {
+    let mut footprint = Footprint::new();
+    while footprint.len() < keys {
+        footprint.insert(chance.pick(&Set::ALL), ResourceKey::new(chance.below(2), chance.below(80)));
+    }
+    footprint
 }
 
 /// As above, with so many that they are sifted together, and some that come later. Keys are wanted by few, by very many, or
