@@ -168,15 +168,7 @@ impl Open<'_> {
     pub(crate) fn find(&self, want: &Want) -> Option<Place> {
         let (home, sought) = self.seek(want);
         let slot = self.slots.get(home).copied().unwrap_or(Slot::VACANT);
-        let mut at = home as u32;
-        if slot.mark() >= self.now {
-            let found;
-            (at, found) = self.meet(want, home, sought, slot);
-            if found.stops(sought) {
-                return None;
-            }
-        }
-        Some(Place::new(at, sought))
+        self.settle(want, (home, sought), slot, home as u32, slot.mark() >= self.now)
     }
 
     /// As [`find`](Open::find), by looking at two places at once: more to do, and less to guess.
@@ -185,8 +177,21 @@ impl Open<'_> {
         let (home, sought) = self.seek(want);
         let &[slot, next] = self.slots.get(home..).and_then(|slots| slots.first_chunk())?;
         let (is_vacant, is_next_vacant) = (slot.mark() < self.now, next.mark() < self.now);
-        let mut at = home as u32 + u32::from(!is_vacant);
-        if slot.mark().may_be(sought) | !(is_vacant | is_next_vacant) {
+        let is_contested = slot.mark().may_be(sought) | !(is_vacant | is_next_vacant);
+        self.settle(want, (home, sought), slot, home as u32 + u32::from(!is_vacant), is_contested)
+    }
+
+    /// The place of a key: the one that seems vacant, unless it is contested; then whoever stands there is looked at.
+    #[inline(always)]
+    fn settle(
+        &self,
+        want: &Want,
+        (home, sought): (usize, Mark),
+        slot: Slot,
+        mut at: u32,
+        is_contested: bool,
+    ) -> Option<Place> {
+        if is_contested {
             let found;
             (at, found) = self.meet(want, home, sought, slot);
             if found.stops(sought) {

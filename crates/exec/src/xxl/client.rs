@@ -38,7 +38,7 @@ pub(crate) struct Call {
 
 /// Room for the request that is being written, for one after the other.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct Draft {
     /// What the request says.
     pub(crate) body: Vec<u8>,
     request: Vec<u8>,
@@ -104,10 +104,16 @@ impl Client {
             .map_err(|why| CallError::Nonsense(format!("{address}: {why}")))
     }
 
-    /// Lets the request with the desk's body go over a connection that is open, if there is one: without a task that has
+    /// Lets the request with the draft's body go over a connection that is open, if there is one: without a task that has
     /// to be woken first, a burst leaves as fast as the kernel takes it.
-    pub(crate) fn begin(&self, group: &GroupName, executor: &Executor, verb: &str, desk: &mut Desk) -> Call {
-        let Desk { body, request } = desk;
+    pub(crate) fn begin(
+        &self,
+        group: &GroupName,
+        executor: &Executor,
+        verb: &str,
+        draft: &mut Draft,
+    ) -> Call {
+        let Draft { body, request } = draft;
         request.clear();
         self.request(request, group, executor, verb, body);
         // One that was closed under us is no loss: nobody acts on a part of a request, and another one is tried.

@@ -13,7 +13,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::client::{Call, CallError, Desk};
+use super::client::{Call, CallError, Draft};
 use super::lane::{Lane, Ticket};
 use super::order::{is_first_away, sendable, target_of, timeout_secs, words};
 use super::remote::{Errand, Shared, State, json};
@@ -233,10 +233,10 @@ impl Shared {
         loop {
             let leaving = self.lanes().leave();
             let mut freed = false;
-            let mut desk = Desk::default();
+            let mut draft = Draft::default();
             for (lane, ticket) in leaving {
                 let began = Instant::now();
-                match self.send(ticket.what, began, &mut desk) {
+                match self.send(ticket.what, began, &mut draft) {
                     Some((call, covers)) => {
                         self.await_answer(Sent { lane, ticket, call, covers, began });
                     }
@@ -282,7 +282,7 @@ impl Shared {
     }
 
     /// Writes an order and lets it go, unless nobody wants it any more.
-    fn send(&self, errand: Errand, now: Instant, desk: &mut Desk) -> Option<(Call, bool)> {
+    fn send(&self, errand: Errand, now: Instant, draft: &mut Draft) -> Option<(Call, bool)> {
         let (key, index) = errand;
         let mut state = self.state();
         let State { ledger, starts, .. } = &mut *state;
@@ -295,11 +295,11 @@ impl Shared {
         let (seat, executor) = (share.seat.clone(), share.executor());
         let (group, number, timeout_secs) = (entry.group.clone(), entry.number, entry.timeout_secs);
         drop(state);
-        desk.body.clear();
-        match words(&mut desk.body, &start, &seat, executor.dialect, number, timeout_secs) {
+        draft.body.clear();
+        match words(&mut draft.body, &start, &seat, executor.dialect, number, timeout_secs) {
             Ok(()) => {
                 let covers = target_of(&start).is_some_and(|target| target.block == Block::Cover);
-                Some((self.client.begin(&group, &executor, start_verb(executor.dialect), desk), covers))
+                Some((self.client.begin(&group, &executor, start_verb(executor.dialect), draft), covers))
             }
             Err(why) => {
                 self.end_share(errand, Outcome::NotStarted(why.into()), None);
