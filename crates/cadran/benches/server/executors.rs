@@ -27,8 +27,18 @@ pub(crate) fn run(asked: &Asked) {
     let secs = if asked.quick { 5 } else { 20 };
     let dir = tempfile::tempdir().expect("a directory");
     println!(
-        "{:<34} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9} {:>9}",
-        "work", "expected", "arrived", "recorded", "p50", "p99", "worst", "CPU a run", "of a core", "stub"
+        "{:<34} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9} {:>9}",
+        "work",
+        "expected",
+        "arrived",
+        "recorded",
+        "p50",
+        "p99",
+        "worst",
+        "read p99",
+        "CPU a run",
+        "of a core",
+        "stub"
     );
     let one = |name: &str, case: Case| {
         if asked.only.as_ref().is_some_and(|words| !name.contains(words.as_str())) {
@@ -100,14 +110,15 @@ async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64, each:
     let store = running.store.clone();
     let recorded = succeeded(&store, first, last).await;
     let arrivals = tokio::task::block_in_place(|| stubs.arrivals());
-    let by_due = by_due(&arrivals, first, last, |arrival| arrival.made);
-    let late = together(&by_due);
+    let came = by_due(&arrivals, first, last, |arrival| (arrival.made, arrival.at));
+    let late = together(&came);
+    let read = together(&by_due(&arrivals, first, last, |arrival| (arrival.made, arrival.read)));
     let shares = if case.route == Route::ShardingBroadcast { case.executors } else { 1 };
     let expected = case.jobs * shares * secs as usize;
     let expected = if case.dead > 0 { format!("<{expected}") } else { expected.to_string() };
-    line(name, &expected, &recorded.to_string(), &late, spent, stub_spent, secs);
+    line(name, &expected, &recorded.to_string(), (&late, &read), (spent, stub_spent), secs);
     if each {
-        seconds(&by_due);
+        seconds(&came);
     }
     running.stop(async {}).await;
     percentile(&late, 0.99)
@@ -117,17 +128,18 @@ fn line(
     name: &str,
     expected: &str,
     recorded: &str,
-    late: &[f64],
-    spent: Duration,
-    stub: Duration,
+    (late, read): (&[f64], &[f64]),
+    (spent, stub): (Duration, Duration),
     secs: u64,
 ) {
     println!(
-        "{name:<34} {expected:>9} {:>9} {recorded:>9} {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>7.1} µs {:>7.1} % {:>7.1} %",
+        "{name:<34} {expected:>9} {:>9} {recorded:>9} {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>7.1} µs {:>7.1} % \
+         {:>7.1} %",
         late.len(),
         percentile(late, 0.5),
         percentile(late, 0.99),
         late.last().copied().unwrap_or(f64::NAN),
+        percentile(read, 0.99),
         spent.as_secs_f64() * 1e6 / late.len().max(1) as f64,
         spent.as_secs_f64() * 100.0 / secs as f64,
         stub.as_secs_f64() * 100.0 / secs as f64,
@@ -158,28 +170,31 @@ fn rival(dir: &std::path::Path, case: Case, secs: u64) {
             (before.0, before.1, after.0, after.1)
         });
         // Its orders do not say when they were made: each counts for the second it came in.
-        let late =
-            together(&by_due(&stubs.arrivals(), first, last, |arrival| (arrival.at / 1_000_000) as i64));
+        let arrivals = stubs.arrivals();
+        let second = |arrival: &Arrival| (arrival.at / 1_000_000) as i64;
+        let late = together(&by_due(&arrivals, first, last, |arrival| (second(arrival), arrival.at)));
+        let read = together(&by_due(&arrivals, first, last, |arrival| (second(arrival), arrival.read)));
         let (name, expected) =
             (format!("ratchjob, {jobs} jobs each second"), (jobs * secs as usize).to_string());
-        line(&name, &expected, "-", &late, spent - before, stub_spent - stub_before, secs);
+        line(&name, &expected, "-", (&late, &read), (spent - before, stub_spent - stub_before), secs);
     }
 }
 
 /// How late orders for the dues of some seconds came, in milliseconds, sorted, by due. One for each job, share and due: a
-/// second one would be a mistake of its own and is not counted. The second of `made` is the due: orders are made at their
-/// due or shortly after.
+/// second one would be a mistake of its own and is not counted. `times` says when an order was made and when it came: the
+/// second of the former is the due, since orders are made at their due or shortly after.
 fn by_due(
     arrivals: &[Arrival],
     first: i64,
     last: i64,
-    made: impl Fn(&Arrival) -> i64,
+    times: impl Fn(&Arrival) -> (i64, i128),
 ) -> BTreeMap<i64, Vec<f64>> {
     let (mut came, mut dues) = (BTreeSet::new(), BTreeMap::<i64, Vec<f64>>::new());
     for arrival in arrivals {
-        let due = made(arrival).div_euclid(1_000) * 1_000;
+        let (made, at) = times(arrival);
+        let due = made.div_euclid(1_000) * 1_000;
         if (first..last).contains(&due) && came.insert((arrival.job, arrival.share, due)) {
-            let late = (arrival.at - i128::from(due) * 1_000_000) as f64 / 1e6;
+            let late = (at - i128::from(due) * 1_000_000) as f64 / 1e6;
             dues.entry(due).or_default().push(late);
         }
     }

@@ -2,13 +2,16 @@
 //! and report it as done.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, IoSliceMut, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::sockopt::ReceiveTimestampns;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
+use nix::sys::time::TimeSpec;
 use tokio::time::Instant;
 
 use crate::measure::cpu_process;
@@ -26,8 +29,11 @@ pub(crate) struct Arrival {
     pub(crate) share: u64,
     /// When the order was made, in milliseconds, as it says itself.
     pub(crate) made: i64,
-    /// When it came, in nanoseconds.
+    /// When the kernel had it, in nanoseconds: how soon a stub gets a processor, which it shares with the scheduler here,
+    /// does not count.
     pub(crate) at: i128,
+    /// When the stub had it.
+    pub(crate) read: i128,
 }
 
 /// Some executors on ports of their own.
@@ -83,6 +89,7 @@ impl Stubs {
                 share: words.next()?.parse().ok()?,
                 made: words.next()?.parse().ok()?,
                 at: words.next()?.parse().ok()?,
+                read: words.next()?.parse().ok()?,
             })
         };
         text.lines().map(|line| arrival(line).unwrap_or_else(|| panic!("odd: {line}"))).collect()
@@ -102,6 +109,8 @@ struct Caller {
     buffer: Vec<u8>,
     /// It is never answered.
     dead: bool,
+    /// Orders that came and are not yet answered.
+    owed: usize,
 }
 
 /// Whatever the kernel has news of, by its place in the list of all.
@@ -115,7 +124,8 @@ enum Source {
     Closed,
 }
 
-/// The stub's process: one thread, and of the kernel nothing but what an order needs: it is read, and answered.
+/// The stub's process: one thread, and of the kernel nothing but what an order needs: it is read, and answered. Whatever has
+/// come is read before anything is answered, as by executors that have a machine each.
 pub(crate) fn child(args: &[String]) {
     let [count, dead, door, token] = args else { panic!("--stub COUNT DEAD DOOR TOKEN") };
     let (count, dead): (usize, usize) = (count.parse().expect("a number"), dead.parse().expect("a number"));
@@ -149,12 +159,14 @@ pub(crate) fn child(args: &[String]) {
                 Source::Listener(listener, dead) => {
                     let Ok((stream, _)) = listener.accept() else { continue };
                     let _ = stream.set_nodelay(true);
-                    let caller = Caller { stream, buffer: Vec::with_capacity(4096), dead: *dead };
+                    setsockopt(&stream, ReceiveTimestampns, &true)
+                        .expect("the kernel notes when something came");
+                    let caller = Caller { stream, buffer: Vec::with_capacity(4096), dead: *dead, owed: 0 };
                     watch(caller.stream.as_fd(), sources.len());
                     sources.push(Source::Caller(caller));
                 }
                 Source::Caller(caller) => {
-                    if !caller.serve(&mut piece, &mut book) {
+                    if !caller.take(&mut piece, &mut book) {
                         sources[at] = Source::Closed;
                     }
                 }
@@ -165,12 +177,20 @@ pub(crate) fn child(args: &[String]) {
                 }
                 Source::Input => {
                     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-                    for Arrival { job, share, made, at } in &book.arrivals {
-                        writeln!(out, "{job} {share} {made} {at}").expect("arrivals are told");
+                    for Arrival { job, share, made, at, read } in &book.arrivals {
+                        writeln!(out, "{job} {share} {made} {at} {read}").expect("arrivals are told");
                     }
                     return;
                 }
                 Source::Closed => {}
+            }
+        }
+        for event in &news[..count] {
+            let at = event.data() as usize;
+            if let Source::Caller(caller) = &mut sources[at]
+                && !caller.answer()
+            {
+                sources[at] = Source::Closed;
             }
         }
         reports.send(&mut book);
@@ -178,16 +198,14 @@ pub(crate) fn child(args: &[String]) {
 }
 
 impl Caller {
-    /// Takes what came, and answers it when it is whole. False when the connection is closed.
-    fn serve(&mut self, piece: &mut [u8], book: &mut Book) -> bool {
-        const ANSWER: &[u8] =
-            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{\"code\":200}";
+    /// Takes what came. False when the connection is closed.
+    fn take(&mut self, piece: &mut [u8], book: &mut Book) -> bool {
         // The kernel says that there is something, so that this does not wait.
-        let read = self.stream.read(piece).unwrap_or_default();
-        if read == 0 {
+        let (len, at) = receive(&self.stream, piece);
+        if len == 0 {
             return false;
         }
-        self.buffer.extend_from_slice(&piece[..read]);
+        self.buffer.extend_from_slice(&piece[..len]);
         if self.dead {
             self.buffer.clear();
             return true;
@@ -195,21 +213,44 @@ impl Caller {
         while let Some((head, len)) = whole(&self.buffer) {
             let body = &self.buffer[head..len];
             if let Some(log) = number(body, b"\"logId\":") {
+                let read = wall_nanos();
                 book.arrivals.push(Arrival {
                     job: number(body, b"\"jobId\":").unwrap_or_default(),
                     share: number(body, b"\"broadcastIndex\":").unwrap_or_default(),
                     made: number(body, b"\"logDateTime\":").unwrap_or_default() as i64,
-                    at: wall_nanos(),
+                    at: at.unwrap_or(read),
+                    read,
                 });
                 book.done.push(log);
             }
             self.buffer.drain(..len);
-            if self.stream.write_all(ANSWER).is_err() {
-                return false;
-            }
+            self.owed += 1;
         }
         true
     }
+
+    /// Answers what came. False when the connection is closed.
+    fn answer(&mut self) -> bool {
+        const ANSWER: &[u8] =
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{\"code\":200}";
+        (0..std::mem::take(&mut self.owed)).all(|_| self.stream.write_all(ANSWER).is_ok())
+    }
+}
+
+/// What came over a connection, how long it is, and when the last of it was there, unless it came before the kernel was
+/// asked to say so.
+fn receive(stream: &TcpStream, piece: &mut [u8]) -> (usize, Option<i128>) {
+    let mut notes = nix::cmsg_space!(TimeSpec);
+    let mut pieces = [IoSliceMut::new(piece)];
+    let Ok(message) = recvmsg::<()>(stream.as_raw_fd(), &mut pieces, Some(&mut notes), MsgFlags::empty())
+    else {
+        return (0, None);
+    };
+    let at = message.cmsgs().ok().into_iter().flatten().find_map(|note| match note {
+        ControlMessageOwned::ScmTimestampns(at) => Some(Duration::from(at).as_nanos() as i128),
+        _ => None,
+    });
+    (message.bytes, at)
 }
 
 /// Where the body of a whole request begins and ends.

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use tokio::time::{Instant, timeout};
 
 use super::exchange::{Broken, Response, Wire};
+use super::lane::PER_ADDRESS_MAX;
 use super::options::{RemoteOptions, Tokens};
 use super::wire::{Answer, GROUP_HEADER, ORTH_TOKEN_HEADER, TOKEN_HEADER};
 
@@ -62,9 +63,6 @@ impl CallError {
         }
     }
 }
-
-/// Connections kept for one executor. More calls than this at once are a burst.
-const IDLE_PER_ADDRESS_MAX: usize = 64;
 
 /// How long a connection is kept without a call. Shorter than any client closes it: Node's servers do after five
 /// seconds, and a call into a closing connection is a call nobody knows the fate of.
@@ -226,7 +224,8 @@ impl Client {
         match idle.get_mut(address) {
             Some(kept) => {
                 kept.push_back(fresh);
-                if kept.len() > IDLE_PER_ADDRESS_MAX {
+                // As many as are used at once.
+                if kept.len() > PER_ADDRESS_MAX {
                     kept.pop_front();
                 }
             }

@@ -1,14 +1,14 @@
 //! Orders on their way out: into the ledger, to whom a route asks first, by a lane, and over the wire.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cadran_core::{
     Ask, Block, Executor, Order, Outcome, ReportKind, RunId, SeatRecord, SeatStatus, Seats, Start,
 };
 use futures::StreamExt as _;
-use futures::future::join_all;
+use futures::future::{OptionFuture, join_all};
 use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -32,8 +32,14 @@ pub(super) struct Sent {
     began: Instant,
 }
 
+/// An order that may leave, and by which lane.
+type Departing = (Lane, Ticket<Errand>);
+
 /// Orders that go into the ledger with one write.
-const ORDERS_AT_ONCE_MAX: usize = 128;
+const ORDERS_AT_ONCE_MAX: usize = 256;
+
+/// From so many on orders leave by two threads.
+const SHARED_MIN: usize = 64;
 
 /// Executors asked at once for one order.
 const ASKED_AT_ONCE_MAX: usize = 32;
@@ -42,11 +48,19 @@ impl Shared {
     pub(super) async fn take_orders(self: Arc<Shared>, mut orders: mpsc::UnboundedReceiver<Vec<Order>>) {
         while let Some(batch) = orders.recv().await {
             let mut batch = batch.into_iter().peekable();
+            let mut rush = (!self.lanes().is_full()).then(|| self.rush.begin());
+            let mut taken = 0;
             while batch.peek().is_some() {
                 self.take_some(batch.by_ref().take(ORDERS_AT_ONCE_MAX));
+                taken += ORDERS_AT_ONCE_MAX;
+                if taken >= self.options.fast.0 {
+                    // What follows waits for answers.
+                    rush = None;
+                }
                 // The first of a burst leave while the last are still being written down.
                 tokio::task::yield_now().await;
             }
+            drop(rush);
         }
     }
 
@@ -227,43 +241,69 @@ impl Shared {
         self.pump();
     }
 
-    /// Lets go what may leave. Requests leave here, one after the other and in order; their answers are waited for
-    /// by [`hear`](Shared::hear).
+    /// Lets go what may leave. Requests leave here, in order and one after the other, or two at a time when they are many;
+    /// their answers are waited for by [`hear`](Shared::hear).
     pub(super) fn pump(self: &Arc<Shared>) {
         loop {
-            let leaving = self.lanes().leave();
-            let mut freed = false;
-            let mut draft = Draft::default();
-            for (lane, ticket) in leaving {
-                let began = Instant::now();
-                match self.send(ticket.what, began, &mut draft) {
-                    Some((call, covers)) => {
-                        self.await_answer(Sent { lane, ticket, call, covers, began });
-                    }
-                    None => {
-                        let Ticket { job, address, .. } = &ticket;
-                        self.lanes().arrived(lane, *job, address, Duration::ZERO, began);
-                        freed = true;
-                    }
-                }
-            }
-            if !freed {
+            let mut leaving = self.lanes().leave().into_iter();
+            let is_freed = if leaving.len() < SHARED_MIN {
+                self.depart(|| leaving.next())
+            } else {
+                self.depart_by_two(leaving)
+            };
+            if !is_freed {
                 return;
             }
         }
     }
 
+    /// Lets many go, with the help of another thread that has time. Says whether a place in a lane is free again.
+    fn depart_by_two(self: &Arc<Shared>, leaving: impl Iterator<Item = Departing> + Send + 'static) -> bool {
+        let leaving = Arc::new(Mutex::new(leaving));
+        let next = move || leaving.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let (helper, next_of_helper, rush) = (Arc::clone(self), next.clone(), self.rush.begin());
+        tokio::spawn(async move {
+            let is_freed = helper.depart(next_of_helper);
+            drop(rush);
+            if is_freed {
+                helper.pump();
+            }
+        });
+        self.depart(next)
+    }
+
+    /// Sends one after the other. Says whether a place in a lane is free again, because nobody wanted an order any more.
+    fn depart(&self, mut next: impl FnMut() -> Option<Departing>) -> bool {
+        let mut is_freed = false;
+        let mut draft = Draft::default();
+        while let Some((lane, ticket)) = next() {
+            let began = Instant::now();
+            match self.send(ticket.what, began, &mut draft) {
+                Some((call, covers)) => self.await_answer(Sent { lane, ticket, call, covers, began }),
+                None => {
+                    let Ticket { job, address, .. } = &ticket;
+                    self.lanes().arrived(lane, *job, address, Duration::ZERO, began);
+                    is_freed = true;
+                }
+            }
+        }
+        is_freed
+    }
+
     /// Waits for answers, of all orders that one of its kind was given. One task for many: a task for each would cost as
-    /// much as writing its order.
+    /// much as writing its order. While a burst leaves they are not looked at: see [`Rush`](super::rush::Rush).
     pub(super) async fn hear(self: Arc<Shared>, mut sent: mpsc::UnboundedReceiver<Sent>) {
         let mut open = FuturesUnordered::new();
         loop {
+            let over = self.rush.over();
+            let is_calm = over.is_none();
             tokio::select! {
                 one = sent.recv() => match one {
                     Some(one) => open.push(self.finish(one)),
                     None => return,
                 },
-                Some(()) = open.next() => {}
+                Some(()) = open.next(), if is_calm => {}
+                Some(()) = OptionFuture::from(over) => {}
             }
         }
     }

@@ -12,10 +12,13 @@ use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
 /// Calls to one executor at once. Its own server has a few hundred threads at the most.
-const PER_ADDRESS_MAX: usize = 64;
+pub(super) const PER_ADDRESS_MAX: usize = 128;
 
 /// Calls at once to an executor that owes an answer: enough to notice that it is back.
 const PER_SLOW_ADDRESS_MAX: usize = 2;
+
+/// From so many on their way by the fast lane on, a burst is leaving.
+const BURST: usize = 25;
 
 /// A job is slow when more than this many of its calls in the current minute were.
 const SLOW_CALLS_MAX: u32 = 10;
@@ -192,9 +195,14 @@ impl<T> Lanes<T> {
         road(&self.fast) + road(&self.slow) + tolls
     }
 
-    /// Whether a burst is leaving: a good part of the fast lane is taken.
+    /// Whether a burst is leaving.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.fast.on * 8 >= self.fast.at_once_max
+        self.fast.on >= BURST.min(self.fast.at_once_max)
+    }
+
+    /// Whether nothing more leaves by the fast lane before something comes back.
+    pub(crate) fn is_full(&self) -> bool {
+        self.fast.on >= self.fast.at_once_max
     }
 
     /// How many are on their way, by lane.
@@ -247,7 +255,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_executor_that_never_answers_takes_nobodys_place() {
-        let mut lanes = lanes((100, 2000), (100, 5000));
+        let mut lanes = lanes((200, 2000), (200, 5000));
         (0..500).for_each(|no| lanes.line_up(ticket(no, 7)));
         let on = left(&mut lanes).len();
         assert_eq!(on, PER_ADDRESS_MAX, "the rest waits for this executor alone");

@@ -15,8 +15,11 @@ mod params;
 mod pull;
 mod remote;
 mod result;
+mod rush;
 mod stop;
 pub(crate) mod table;
+#[cfg(test)]
+mod tests;
 mod watch;
 pub mod wire;
 

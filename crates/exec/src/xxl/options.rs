@@ -44,7 +44,9 @@ impl RemoteOptions {
             logs: data.join("logs"),
             call_time_max: Duration::from_secs(3),
             slow_after: Duration::from_millis(500),
-            fast: (200, 2000),
+            // The 200 of XXL-JOB are threads. Here an order on its way is an open connection, and a second's burst leaves
+            // without waiting for the first of its answers.
+            fast: (1_000, 2_000),
             slow: (100, 5000),
             look_every: Duration::from_secs(10),
             // An executor that could not deliver a result tries again after half a minute.

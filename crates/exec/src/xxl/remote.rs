@@ -18,6 +18,7 @@ use super::ledger::Ledger;
 use super::options::{RemoteOptions, Tokens};
 use super::pull::Pulled;
 use super::result::Answered;
+use super::rush::Rush;
 use super::table::{Entry, Share};
 use super::wire::RunResult;
 use crate::journal::Key;
@@ -69,6 +70,7 @@ pub(super) struct Shared {
     /// Where orders go that wait for their answer, in turns.
     hearing: Vec<mpsc::UnboundedSender<Sent>>,
     next_hearing: AtomicUsize,
+    pub(super) rush: Arc<Rush>,
     pub(super) answers: Mutex<Vec<Answered>>,
     outbox: Mutex<Vec<Report>>,
     ready: Notify,
@@ -139,6 +141,7 @@ impl Remote {
             pulled: Mutex::default(),
             hearing,
             next_hearing: AtomicUsize::new(0),
+            rush: Arc::default(),
             answers: Mutex::default(),
             outbox: Mutex::default(),
             ready: Notify::new(),
