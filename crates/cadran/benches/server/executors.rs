@@ -16,7 +16,7 @@ use cadran_place::Limits;
 use cadran_store::{LIMIT_MAX, RunQuery, Store};
 
 use crate::Asked;
-use crate::measure::{cpu_self, percentile};
+use crate::measure::{cpu_self, percentile, stolen};
 use crate::ratchjob::{self, Ratchjob};
 use crate::stub::{Arrival, Stubs};
 use crate::world::{fleet_of, fresh, runtime, second_ahead, stores};
@@ -26,9 +26,7 @@ const TOKEN: &str = "a-token-of-the-benchmark";
 pub(crate) fn run(asked: &Asked) {
     let secs = if asked.quick { 5 } else { 20 };
     let dir = tempfile::tempdir().expect("a directory");
-    println!(
-        "{:<34} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>10} {:>9} {:>9}",
-        "work",
+    let columns = [
         "expected",
         "arrived",
         "recorded",
@@ -38,8 +36,10 @@ pub(crate) fn run(asked: &Asked) {
         "read p99",
         "CPU a run",
         "of a core",
-        "stub"
-    );
+        "stub",
+        "stolen",
+    ];
+    println!("{:<34} {}", "work", columns.map(|name| format!("{name:>9}")).join(" "));
     let one = |name: &str, case: Case| {
         if asked.only.as_ref().is_some_and(|words| !name.contains(words.as_str())) {
             return f64::INFINITY;
@@ -79,6 +79,29 @@ struct Case {
     route: Route,
 }
 
+/// Processor time, by who had it.
+#[derive(Clone, Copy)]
+struct Taken {
+    scheduler: Duration,
+    stub: Duration,
+    /// What the host gave to other machines meanwhile: with much of it lateness says little about either.
+    host: Duration,
+}
+
+impl Taken {
+    fn by(scheduler: Duration, stubs: &Stubs) -> Taken {
+        Taken { scheduler, stub: stubs.cpu(), host: stolen() }
+    }
+
+    fn since(self, before: Taken) -> Taken {
+        Taken {
+            scheduler: self.scheduler - before.scheduler,
+            stub: self.stub - before.stub,
+            host: self.host - before.host,
+        }
+    }
+}
+
 async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64, each: bool) -> f64 {
     let (running, door) = start(dir).await;
     let stubs = tokio::task::block_in_place(|| Stubs::start(case.executors, case.dead, &door, TOKEN));
@@ -101,10 +124,10 @@ async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64, each:
     // The jobs become durable and the first seconds pass; then whole seconds are measured.
     let first = second_ahead(Duration::from_secs(if case.jobs > 1_000 { 6 } else { 4 }));
     wait_until(first).await;
-    let (before, stub_before) = (cpu_self(), stubs.cpu());
+    let before = Taken::by(cpu_self(), &stubs);
     let last = first + secs as i64 * 1_000;
     wait_until(last).await;
-    let (spent, stub_spent) = (cpu_self() - before, stubs.cpu() - stub_before);
+    let taken = Taken::by(cpu_self(), &stubs).since(before);
     // What is still on its way arrives, or is missed.
     tokio::time::sleep(Duration::from_millis(900)).await;
     let store = running.store.clone();
@@ -116,7 +139,7 @@ async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64, each:
     let shares = if case.route == Route::ShardingBroadcast { case.executors } else { 1 };
     let expected = case.jobs * shares * secs as usize;
     let expected = if case.dead > 0 { format!("<{expected}") } else { expected.to_string() };
-    line(name, &expected, &recorded.to_string(), (&late, &read), (spent, stub_spent), secs);
+    line(name, &expected, &recorded.to_string(), (&late, &read), taken, secs);
     if each {
         seconds(&came);
     }
@@ -124,25 +147,20 @@ async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64, each:
     percentile(&late, 0.99)
 }
 
-fn line(
-    name: &str,
-    expected: &str,
-    recorded: &str,
-    (late, read): (&[f64], &[f64]),
-    (spent, stub): (Duration, Duration),
-    secs: u64,
-) {
+fn line(name: &str, expected: &str, recorded: &str, (late, read): (&[f64], &[f64]), taken: Taken, secs: u64) {
+    let of_a_core = |time: Duration| time.as_secs_f64() * 100.0 / secs as f64;
     println!(
-        "{name:<34} {expected:>9} {:>9} {recorded:>9} {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>7.1} µs {:>7.1} % \
-         {:>7.1} %",
+        "{name:<34} {expected:>9} {:>9} {recorded:>9} {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>6.1} µs {:>7.1} % \
+         {:>7.1} % {:>7.1} %",
         late.len(),
         percentile(late, 0.5),
         percentile(late, 0.99),
         late.last().copied().unwrap_or(f64::NAN),
         percentile(read, 0.99),
-        spent.as_secs_f64() * 1e6 / late.len().max(1) as f64,
-        spent.as_secs_f64() * 100.0 / secs as f64,
-        stub.as_secs_f64() * 100.0 / secs as f64,
+        taken.scheduler.as_secs_f64() * 1e6 / late.len().max(1) as f64,
+        of_a_core(taken.scheduler),
+        of_a_core(taken.stub),
+        of_a_core(taken.host),
     );
 }
 
@@ -161,13 +179,13 @@ fn rival(dir: &std::path::Path, case: Case, secs: u64) {
         }
         let first = second_ahead(Duration::from_secs(8));
         let last = first + secs as i64 * 1_000;
-        let (before, stub_before, spent, stub_spent) = runtime().block_on(async {
+        let taken = runtime().block_on(async {
             wait_until(first).await;
-            let before = (ratchjob.cpu(), stubs.cpu());
+            let before = Taken::by(ratchjob.cpu(), &stubs);
             wait_until(last).await;
-            let after = (ratchjob.cpu(), stubs.cpu());
+            let taken = Taken::by(ratchjob.cpu(), &stubs).since(before);
             tokio::time::sleep(Duration::from_millis(900)).await;
-            (before.0, before.1, after.0, after.1)
+            taken
         });
         // Its orders do not say when they were made: each counts for the second it came in.
         let arrivals = stubs.arrivals();
@@ -176,7 +194,7 @@ fn rival(dir: &std::path::Path, case: Case, secs: u64) {
         let read = together(&by_due(&arrivals, first, last, |arrival| (second(arrival), arrival.read)));
         let (name, expected) =
             (format!("ratchjob, {jobs} jobs each second"), (jobs * secs as usize).to_string());
-        line(&name, &expected, "-", (&late, &read), (spent - before, stub_spent - stub_before), secs);
+        line(&name, &expected, "-", (&late, &read), taken, secs);
     }
 }
 

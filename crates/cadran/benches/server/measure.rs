@@ -45,6 +45,13 @@ fn cpu_of(path: &str) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 10))
 }
 
+/// Processor time so far that this machine wanted and its host gave to others. None of it on a machine of one's own.
+pub(crate) fn stolen() -> Duration {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = text.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse().ok());
+    Duration::from_millis(ticks.unwrap_or(0u64) * 10)
+}
+
 /// Resident memory of this process.
 pub(crate) fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
