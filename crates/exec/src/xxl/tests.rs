@@ -12,6 +12,7 @@ use cadran_core::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 
 use super::{Remote, RemoteOptions, Tokens};
 
@@ -58,7 +59,8 @@ async fn serve(
     }
 }
 
-/// What gives orders, and what it reports. Nobody is slow, however busy the machine is.
+/// What gives orders, and what it reports. Nobody is slow and nobody is asked twice, however busy the
+/// machine is.
 fn open(dir: &Path) -> (Remote, mpsc::UnboundedReceiver<Report>) {
     let mut tokens = Tokens::default();
     tokens.set_all("a-token-of-the-tests").expect("a good token");
@@ -66,6 +68,7 @@ fn open(dir: &Path) -> (Remote, mpsc::UnboundedReceiver<Report>) {
     let options = RemoteOptions {
         slow_after: Duration::from_secs(60),
         call_time_max: Duration::from_secs(120),
+        look_every: Duration::from_secs(600),
         ..RemoteOptions::new(dir)
     };
     let sink = Arc::new(move |some: Vec<Report>| some.into_iter().for_each(|one| drop(reports.send(one))));
@@ -99,6 +102,11 @@ fn order(number: u64, to: &Peer) -> Order {
     })
 }
 
+/// What comes next. Something that never comes ends the test.
+async fn next<T>(from: &mut mpsc::UnboundedReceiver<T>) -> T {
+    timeout(Duration::from_secs(60), from.recv()).await.expect("it comes within a minute").expect("it comes")
+}
+
 #[tokio::test]
 async fn a_burst_leaves_without_waiting_for_answers() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -117,7 +125,7 @@ async fn a_burst_leaves_without_waiting_for_answers() {
         remote.submit(numbers.iter().map(|&no| order(no, &peers[no as usize % peers.len()])).collect());
         let mut arrived = BTreeSet::new();
         while arrived.len() < numbers.len() {
-            let body = coming.recv().await.expect("an order");
+            let body = next(&mut coming).await;
             let log = body.split_once("\"logId\":").expect("a log").1;
             let log: u64 = log.split(',').next().expect("a number").parse().expect("a number");
             assert!(arrived.insert(log), "{log} came twice");
@@ -127,7 +135,7 @@ async fn a_burst_leaves_without_waiting_for_answers() {
         answer.send_replace(true);
         let mut up = BTreeSet::new();
         while up.len() < numbers.len() {
-            up.insert(reported.recv().await.expect("a report").run.raw());
+            up.insert(next(&mut reported).await.run.raw());
         }
         assert_eq!(up, numbers);
         assert_eq!(remote.counts().on, (0, 0));
@@ -143,11 +151,11 @@ async fn answers_wait_while_a_burst_leaves() {
     let peer = Peer::start(came, may_answer).await;
     // Orders of a burst leave by connections that are open; who needs a new one waits as well.
     remote.submit(vec![order(1, &peer)]);
-    coming.recv().await.expect("an order");
-    assert_eq!(reported.recv().await.expect("a report").run, RunId::from_raw(1));
+    next(&mut coming).await;
+    assert_eq!(next(&mut reported).await.run, RunId::from_raw(1));
     let rush = remote.shared.rush.begin();
     remote.submit(vec![order(2, &peer)]);
-    coming.recv().await.expect("an order");
+    next(&mut coming).await;
     // Others are answered meanwhile, by the same threads and later than the order was.
     for _ in 0..3 {
         let (shared, executor) = (remote.shared.clone(), peer.executor.clone());
@@ -158,6 +166,6 @@ async fn answers_wait_while_a_burst_leaves() {
     }
     assert_eq!(remote.counts().on, (1, 0), "its answer was read");
     drop(rush);
-    assert_eq!(reported.recv().await.expect("a report").run, RunId::from_raw(2));
+    assert_eq!(next(&mut reported).await.run, RunId::from_raw(2));
     assert_eq!(remote.counts().on, (0, 0));
 }
