@@ -53,6 +53,8 @@ mod outbox;
 mod precondition;
 mod process;
 mod procfs;
+#[cfg(test)]
+mod sample;
 mod sweep;
 mod taps;
 pub mod worker;

@@ -1,18 +1,17 @@
 //! The server's end as a state: what follows from which event, at which time.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use cadran_core::{
-    Ask, Body, Dialect, Executor, JobId, Now, Outcome, Placement, ReportKind, RunContext, RunId, Seat, Seats,
-    Start, Step, StepNo, Trigger, Work,
+    Ask, Dialect, Executor, JobId, Now, Outcome, ReportKind, RunId, Seat, Seats, Start, Step, StepNo, Work,
 };
 
 use super::fleet::Fleet;
 use super::hub::{Presence, Refused};
 use super::wire::{HeldAttempt, Hello, Poll, Sender, Welcome, WireOrder, WireReport, outcome_text};
 use crate::journal::Key;
+use crate::sample;
 use crate::xxl::ledger::Ledger;
 
 const LEASE_MS: i64 = 30_000;
@@ -36,25 +35,7 @@ fn key(run: u64) -> Key {
 
 fn start(run: u64, seats: Seats) -> Start {
     let step = Step { name: "main".into(), work: Work::Shell("true".into()), ..Step::default() };
-    let context = RunContext {
-        job: JobId(7),
-        job_name: "job".parse().expect("a name"),
-        body: Arc::new(Body { steps: vec![step], ..Body::default() }),
-        due: 0,
-        trigger: Trigger::Manual,
-        params: Vec::new(),
-        shard_index: 0,
-        shard_total: 1,
-    };
-    let group = "g".parse().expect("a name");
-    Start {
-        run: RunId::from_raw(run),
-        step: StepNo(0),
-        attempt: 1,
-        context: Arc::new(context),
-        outputs: Arc::default(),
-        placement: Some(Arc::new(Placement { group, at: 5, seats })),
-    }
+    sample::start(JobId(7), run, step, seats)
 }
 
 fn chosen(run: u64, id: &str) -> Start {

@@ -5,35 +5,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cadran_core::{
-    Body, Dialect, Executor, JobId, Order, Placement, Report, RunContext, RunId, Seat, Seats, Start, Step,
-    StepNo, Target, Trigger, Work,
-};
+use cadran_core::{Dialect, Executor, JobId, Order, Report, RunId, Seat, Seats, Step, Target, Work};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::{Remote, RemoteOptions, Tokens};
+use crate::sample;
 
-/// An executor.
-struct Peer {
-    executor: Executor,
-}
-
-impl Peer {
-    /// Tells the bodies of requests that came, and answers them as soon as `may_answer` says so.
-    async fn start(came: mpsc::UnboundedSender<String>, may_answer: watch::Receiver<bool>) -> Peer {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = format!("http://{}", listener.local_addr().expect("an address"));
-        let executor = Executor { address: address.parse().expect("an address"), dialect: Dialect::Two };
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, came.clone(), may_answer.clone()));
-            }
-        });
-        Peer { executor }
-    }
+/// An executor that tells the bodies of requests that came, and answers them as soon as `may_answer` says so.
+async fn executor(came: mpsc::UnboundedSender<String>, may_answer: watch::Receiver<bool>) -> Executor {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, came.clone(), may_answer.clone()));
+        }
+    });
+    Executor { address: address.parse().expect("an address"), dialect: Dialect::Two }
 }
 
 async fn serve(
@@ -59,8 +49,7 @@ async fn serve(
     }
 }
 
-/// What gives orders, and what it reports. Nobody is slow and nobody is asked twice, however busy the
-/// machine is.
+/// What gives orders, and what it reports. Nobody is slow and nobody is asked twice, however busy the machine is.
 fn open(dir: &Path) -> (Remote, mpsc::UnboundedReceiver<Report>) {
     let mut tokens = Tokens::default();
     tokens.set_all("a-token-of-the-tests").expect("a good token");
@@ -76,30 +65,12 @@ fn open(dir: &Path) -> (Remote, mpsc::UnboundedReceiver<Report>) {
     (remote, reported)
 }
 
-fn order(number: u64, to: &Peer) -> Order {
+fn order(number: u64, to: &Executor) -> Order {
     let target = Target::new("g".parse().expect("a name"));
     let work = Work::Handler("h".into());
     let step = Step { name: "main".into(), work, target: Some(Box::new(target)), ..Step::default() };
-    let context = RunContext {
-        job: JobId(number as u32),
-        job_name: "job".parse().expect("a name"),
-        body: Arc::new(Body { steps: vec![step], ..Body::default() }),
-        due: 0,
-        trigger: Trigger::Manual,
-        params: Vec::new(),
-        shard_index: 0,
-        shard_total: 1,
-    };
-    let seat = Seat { index: 0, total: 1, executor: to.executor.clone(), log: number };
-    let group = "g".parse().expect("a name");
-    Order::Start(Start {
-        run: RunId::from_raw(number),
-        step: StepNo(0),
-        attempt: 1,
-        context: Arc::new(context),
-        outputs: Arc::default(),
-        placement: Some(Arc::new(Placement { group, at: 5, seats: Seats::Chosen(vec![seat]) })),
-    })
+    let seat = Seat { index: 0, total: 1, executor: to.clone(), log: number };
+    Order::Start(sample::start(JobId(number as u32), number, step, Seats::Chosen(vec![seat])))
 }
 
 /// What comes next. Something that never comes ends the test.
@@ -113,16 +84,17 @@ async fn a_burst_leaves_without_waiting_for_answers() {
     let (remote, mut reported) = open(dir.path());
     let (answer, may_answer) = watch::channel(false);
     let (came, mut coming) = mpsc::unbounded_channel();
-    let mut peers = Vec::new();
+    let mut executors = Vec::new();
     for _ in 0..3 {
-        peers.push(Peer::start(came.clone(), may_answer.clone()).await);
+        executors.push(executor(came.clone(), may_answer.clone()).await);
     }
     let numbers: BTreeSet<u64> = (1..=300).collect();
     // The second burst finds connections that are open.
     for burst in 0..2u64 {
         let numbers: BTreeSet<u64> = numbers.iter().map(|number| burst * 1_000 + number).collect();
         answer.send_replace(false);
-        remote.submit(numbers.iter().map(|&no| order(no, &peers[no as usize % peers.len()])).collect());
+        remote
+            .submit(numbers.iter().map(|&no| order(no, &executors[no as usize % executors.len()])).collect());
         let mut arrived = BTreeSet::new();
         while arrived.len() < numbers.len() {
             let body = next(&mut coming).await;
@@ -148,17 +120,17 @@ async fn answers_wait_while_a_burst_leaves() {
     let (remote, mut reported) = open(dir.path());
     let (_answer, may_answer) = watch::channel(true);
     let (came, mut coming) = mpsc::unbounded_channel();
-    let peer = Peer::start(came, may_answer).await;
+    let executor = executor(came, may_answer).await;
     // Orders of a burst leave by connections that are open; who needs a new one waits as well.
-    remote.submit(vec![order(1, &peer)]);
+    remote.submit(vec![order(1, &executor)]);
     next(&mut coming).await;
     assert_eq!(next(&mut reported).await.run, RunId::from_raw(1));
     let rush = remote.shared.rush.begin();
-    remote.submit(vec![order(2, &peer)]);
+    remote.submit(vec![order(2, &executor)]);
     next(&mut coming).await;
     // Others are answered meanwhile, by the same threads and later than the order was.
     for _ in 0..3 {
-        let (shared, executor) = (remote.shared.clone(), peer.executor.clone());
+        let (shared, executor) = (remote.shared.clone(), executor.clone());
         let group = "g".parse().expect("a name");
         let call = async move { shared.client.call(&group, &executor, "beat", b"{}".to_vec()).await };
         let answer = remote.runtime().expect("threads").spawn(call).await.expect("no panic");
