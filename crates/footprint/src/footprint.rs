@@ -130,6 +130,12 @@ impl ClassUse {
     pub(crate) const fn writes(self) -> u8 {
         self.0 >> 2 & 1
     }
+
+    /// Whether this use of a key and the other exclude one another: they are of one class, and one of them writes.
+    #[inline]
+    pub(crate) const fn excludes(self, other: ClassUse) -> bool {
+        (self.0 ^ other.0) & 3 == 0 && (self.0 | other.0) & 4 != 0
+    }
 }
 
 /// How the keys of each set are used.

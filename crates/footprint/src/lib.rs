@@ -59,6 +59,7 @@ mod scheduler;
 mod sieve;
 mod stamps;
 mod table;
+mod taken;
 mod wanted;
 
 pub use footprint::{AttachmentKey, Class, Conflict, EdgeKey, Footprint, NodeKey, PortKey, ResourceKey, Set};

@@ -5,27 +5,33 @@ use std::sync::Arc;
 use crate::Phase;
 use crate::footprint::Footprint;
 use crate::sieve::{Sieve, WANTS_MAX};
-use crate::table::{Open, Place, Table};
+use crate::table::{Place, Table};
+use crate::taken::{NUMBER_MAX, Taken};
 use crate::wanted::{Span, Want, Wanted};
 
-/// Footprints that are asked one by one before it is known how many are refused.
+// Both ways to ask many at once can tell as many wants apart.
+const _: () = assert!(WANTS_MAX < NUMBER_MAX);
+
+/// Footprints that are asked before it is known how many are refused.
 const SAMPLE: usize = 1 << 8;
 
 /// From so many wants on all are [sifted](Sieve) at once: when hardly any of the sample are refused, and when many are. Where
 /// most are, it is cheaper to stop each at the first key that is taken.
 const FEW_REFUSED: usize = 1 << 13;
-const MANY_REFUSED: usize = 1 << 18;
+const MANY_REFUSED: usize = 1 << 19;
 
-/// Footprints for which room is made at once.
+/// Footprints for which room is made at once: as many as have a bit in a word.
 const TOGETHER: usize = 64;
 
 /// What was admitted this time.
 #[derive(Default)]
 pub(crate) struct Marks {
     table: Table,
+    taken: Taken,
     sieve: Sieve,
-    /// Whom the sieve admitted, and who was asked. The table is told when somebody else comes, which mostly nobody does.
-    sifted: Option<Arc<Wanted>>,
+    /// Who was asked at once, and who of them was admitted. The table is told when somebody else comes, which mostly nobody
+    /// does.
+    together: Option<Arc<Wanted>>,
     admitted: Vec<u64>,
     /// What the footprint at hand wants, and where its keys belong.
     wants: Vec<Want>,
@@ -36,7 +42,7 @@ impl Marks {
     /// Forgets all reservations.
     pub(crate) fn begin(&mut self) {
         self.table.begin();
-        self.sifted = None;
+        self.together = None;
     }
 
     /// Admits a footprint if nothing that was admitted conflicts with it; else says at which key something does.
@@ -45,10 +51,7 @@ impl Marks {
         let mut wants = std::mem::take(&mut self.wants);
         wants.clear();
         footprint.add_wants(&mut wants);
-        if self.places.len() < wants.len() {
-            self.places.resize(wants.len(), Place::NONE);
-        }
-        let stopped = admit(&mut self.table.open(wants.len()), &mut self.places, &wants);
+        let stopped = self.admit(&wants);
         self.wants = wants;
         stopped
     }
@@ -56,115 +59,70 @@ impl Marks {
     /// Asks for all wants in order and notes what comes of it. Says how many were admitted.
     pub(crate) fn reserve_all(&mut self, wanted: &Arc<Wanted>, phases: &mut [Phase]) -> usize {
         self.settle();
-        let (spans, len) = (wanted.in_order(), wanted.all().len());
-        let may_sift = self.table.is_empty() && (FEW_REFUSED..=WANTS_MAX).contains(&len);
-        let sample = spans.len().min(if may_sift { SAMPLE } else { usize::MAX });
-        let admitted = self.admit_all(wanted, &spans[..sample], phases);
-        if may_sift && len >= sift_min(admitted, sample) {
-            self.table.begin();
-            self.sifted = Some(Arc::clone(wanted));
-            self.sieve.reserve_all(wanted, &mut self.admitted);
-            return note(&self.admitted, phases);
+        self.admitted.clear();
+        if self.table.is_empty() && wanted.all().len() <= WANTS_MAX {
+            self.admit_together(wanted);
+            self.together = Some(Arc::clone(wanted));
+        } else {
+            for spans in wanted.in_order().chunks(TOGETHER) {
+                let admit =
+                    |(at, &span): (usize, &Span)| u64::from(self.admit(wanted.get(span)).is_none()) << at;
+                let bits = spans.iter().enumerate().map(admit).sum();
+                self.admitted.push(bits);
+            }
         }
-        admitted + self.admit_all(wanted, &spans[sample..], &mut phases[sample..])
+        note(&self.admitted, phases)
     }
 
-    fn admit_all(&mut self, wanted: &Wanted, spans: &[Span], phases: &mut [Phase]) -> usize {
-        let (least, most) = wanted.lens();
-        if self.places.len() < most as usize {
-            self.places.resize(most as usize, Place::NONE);
+    /// Asks for all, of whom nobody was asked before.
+    fn admit_together(&mut self, wanted: &Wanted) {
+        let (spans, wants) = (wanted.in_order(), wanted.all().len());
+        let (sample, others) = spans.split_at(spans.len().min(SAMPLE));
+        self.taken.begin(wanted.count(sample));
+        self.admitted.extend(sample.chunks(TOGETHER).map(|spans| self.taken.admit(wanted, spans, false)));
+        if others.is_empty() {
+            return;
         }
-        let places = &mut self.places;
-        // Short footprints of one length are so usual that they are worth a way of their own. There, another length does not
-        // occur, and to refuse it would be the safe answer.
-        match (least, most) {
-            (1, 1) => admit_those(&mut self.table, wanted, spans, phases, |table, wants| match wants {
-                [want] => admit_one(table, want),
-                _ => false,
-            }),
-            (4, 4) => admit_those(&mut self.table, wanted, spans, phases, |table, wants| match wants {
-                [a, b, c, d] => admit_four(table, [a, b, c, d]),
-                _ => false,
-            }),
-            _ => admit_those(&mut self.table, wanted, spans, phases, |table, wants| {
-                admit(table, places, wants).is_none()
-            }),
+        let admitted = self.admitted.iter().map(|bits| bits.count_ones() as usize).sum();
+        if wants >= sift_min(admitted, sample.len()) {
+            return self.sieve.reserve_all(wanted, &mut self.admitted);
         }
+        let most_are_refused = admitted * 4 < sample.len();
+        self.taken.expect(wants / sample.len() * admitted);
+        self.admitted
+            .extend(others.chunks(TOGETHER).map(|spans| self.taken.admit(wanted, spans, most_are_refused)));
     }
 
-    /// Tells the table whom the sieve admitted.
+    /// Admits one if nothing stops it; else says which of its wants is stopped. Checks everything, then marks everything.
+    fn admit(&mut self, wants: &[Want]) -> Option<usize> {
+        let mut table = self.table.open(wants.len());
+        self.places.clear();
+        for (at, want) in wants.iter().enumerate() {
+            match table.find(want) {
+                Some(place) => self.places.push(place),
+                None => return Some(at),
+            }
+        }
+        wants.iter().zip(&self.places).for_each(|(want, place)| table.take(want, *place));
+        None
+    }
+
+    /// Tells the table whom of those that were asked at once were admitted.
     #[inline]
     fn settle(&mut self) {
-        if let Some(wanted) = self.sifted.take() {
-            self.mark_sifted(&wanted);
+        if let Some(wanted) = self.together.take() {
+            self.mark_together(&wanted);
         }
     }
 
     #[cold]
-    fn mark_sifted(&mut self, wanted: &Wanted) {
+    fn mark_together(&mut self, wanted: &Wanted) {
         for (at, &span) in wanted.in_order().iter().enumerate() {
             if self.admitted[at / 64] >> (at % 64) & 1 == 1 {
                 wanted.get(span).iter().for_each(|want| self.table.mark(want));
             }
         }
     }
-}
-
-/// Asks for all in order and notes what comes of it. Says how many were admitted.
-#[inline(always)]
-fn admit_those(
-    table: &mut Table,
-    wanted: &Wanted,
-    spans: &[Span],
-    phases: &mut [Phase],
-    mut admit: impl FnMut(&mut Open, &[Want]) -> bool,
-) -> usize {
-    let mut admitted = 0;
-    for (spans, phases) in spans.chunks(TOGETHER).zip(phases.chunks_mut(TOGETHER)) {
-        let mut table = table.open(spans.iter().map(|span| span.len as usize).sum());
-        for (&span, phase) in spans.iter().zip(phases) {
-            if admit(&mut table, wanted.get(span)) {
-                *phase = Phase::Reserved;
-                admitted += 1;
-            } else {
-                *phase = Phase::Aborted;
-            }
-        }
-    }
-    admitted
-}
-
-/// Admits who wants one key.
-#[inline(always)]
-fn admit_one(table: &mut Open, want: &Want) -> bool {
-    let Some(place) = table.find(want) else { return false };
-    table.take(want, place);
-    true
-}
-
-/// Admits who wants four. Checks everything, then marks everything.
-#[inline(always)]
-fn admit_four(table: &mut Open, wants: [&Want; 4]) -> bool {
-    let mut places = [Place::NONE; 4];
-    for (want, place) in wants.into_iter().zip(&mut places) {
-        let Some(found) = table.find_in_two(want) else { return false };
-        *place = found;
-    }
-    wants.into_iter().zip(places).for_each(|(want, place)| table.take(want, place));
-    true
-}
-
-/// Admits one if nothing stops it; else says which. Checks everything, then marks everything.
-#[inline(always)]
-fn admit(table: &mut Open, places: &mut [Place], wants: &[Want]) -> Option<usize> {
-    for (at, (want, place)) in wants.iter().zip(&mut *places).enumerate() {
-        match table.find(want) {
-            Some(found) => *place = found,
-            None => return Some(at),
-        }
-    }
-    wants.iter().zip(places).for_each(|(want, place)| table.take(want, *place));
-    None
 }
 
 /// From how many wants on it pays to sift, after a sample.

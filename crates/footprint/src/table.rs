@@ -108,8 +108,6 @@ impl Mark {
 pub(crate) struct Place(u64);
 
 impl Place {
-    pub(crate) const NONE: Place = Place(CROWD as u64);
-
     #[inline]
     fn new(at: u32, mark: Mark) -> Place {
         Place(u64::from(mark.0) << 32 | u64::from(at))
@@ -168,37 +166,11 @@ impl Open<'_> {
     pub(crate) fn find(&self, want: &Want) -> Option<Place> {
         let (home, sought) = self.seek(want);
         let slot = self.slots.get(home).copied().unwrap_or(Slot::VACANT);
-        self.settle(want, (home, sought), slot, home as u32, slot.mark() >= self.now)
-    }
-
-    /// As [`find`](Open::find), by looking at two places at once: more to do, and less to guess.
-    #[inline(always)]
-    pub(crate) fn find_in_two(&self, want: &Want) -> Option<Place> {
-        let (home, sought) = self.seek(want);
-        let &[slot, next] = self.slots.get(home..).and_then(|slots| slots.first_chunk())?;
-        let (is_vacant, is_next_vacant) = (slot.mark() < self.now, next.mark() < self.now);
-        let is_contested = slot.mark().may_be(sought) | !(is_vacant | is_next_vacant);
-        self.settle(want, (home, sought), slot, home as u32 + u32::from(!is_vacant), is_contested)
-    }
-
-    /// The place of a key: the one that seems vacant, unless it is contested; then whoever stands there is looked at.
-    #[inline(always)]
-    fn settle(
-        &self,
-        want: &Want,
-        (home, sought): (usize, Mark),
-        slot: Slot,
-        mut at: u32,
-        is_contested: bool,
-    ) -> Option<Place> {
-        if is_contested {
-            let found;
-            (at, found) = self.meet(want, home, sought, slot);
-            if found.stops(sought) {
-                return None;
-            }
+        if slot.mark() < self.now {
+            return Some(Place::new(home as u32, sought));
         }
-        Some(Place::new(at, sought))
+        let (at, found) = self.meet(want, home, sought, slot);
+        if found.stops(sought) { None } else { Some(Place::new(at, sought)) }
     }
 
     /// The first place of a key, and the mark that it is to leave.

@@ -20,9 +20,8 @@ pub(crate) struct Wanted {
     spans: Vec<Span>,
     /// The same in the order in which they were drained.
     in_order: Vec<Span>,
-    /// The shortest and the longest of these.
-    least: u32,
-    most: u32,
+    /// How many keys each of these wants, where all want as many.
+    each: Option<u32>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -62,8 +61,8 @@ impl Wanted {
     /// Puts the wants of rewrites in their order.
     pub(crate) fn arrange(&mut self, order: &[u32]) {
         self.in_order.extend(order.iter().map(|&number| self.spans[number as usize]));
-        let lens = self.in_order.iter().map(|span| span.len);
-        (self.least, self.most) = (lens.clone().min().unwrap_or(0), lens.max().unwrap_or(0));
+        let first = self.in_order.first().map(|span| span.len);
+        self.each = first.filter(|&len| self.in_order.iter().all(|span| span.len == len));
     }
 
     /// Whose wants are which, in the order of [`arrange`](Wanted::arrange).
@@ -71,9 +70,19 @@ impl Wanted {
         &self.in_order
     }
 
-    /// How many keys those in order want at least and at most.
-    pub(crate) fn lens(&self) -> (u32, u32) {
-        (self.least, self.most)
+    /// How many keys each of those in order wants, where all want as many.
+    #[inline]
+    pub(crate) fn each(&self) -> Option<u32> {
+        self.each
+    }
+
+    /// How many keys some of those in order want.
+    #[inline]
+    pub(crate) fn count(&self, spans: &[Span]) -> usize {
+        match self.each {
+            Some(each) => each as usize * spans.len(),
+            None => spans.iter().map(|span| span.len as usize).sum(),
+        }
     }
 
     /// All wants.

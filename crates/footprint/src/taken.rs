@@ -1,0 +1,394 @@
+//! Reserving for all that was drained at once: has one before taken what this one wants?
+//!
+//! One table of eight bytes a place, filled by those that were admitted and by nobody else. Half of a place are bits, one for
+//! each hash in 32, and whoever wants a key whose bit is not set is not stopped by it: that is one look and a jump that is
+//! nearly always guessed right, whether others share the place or not. The other half leads to the last key that was put
+//! there, says how it is used, and by it leads to those before.
+//!
+//! Each footprint stops at the first of its keys that is taken. Only then a jump is guessed wrong; where keys have to look
+//! for a place among others, one is at every place that happens to be taken.
+
+use std::collections::BTreeMap;
+
+use crate::footprint::{ClassUse, MixedKey};
+use crate::wanted::{Span, Want, Wanted};
+
+/// Keys that are linked to one another when their bit was set before. With a fair hash so many are never seen; what goes
+/// beyond was chosen to collide, and is kept in an ordered map. Keys whose bit was not set are no more than there are bits.
+const LINKED_MAX: usize = 16;
+
+/// The smallest table.
+const PLACES_MIN: usize = 64;
+
+/// How many places a key gets while there are no more than so many: the fewer share one, the fewer jumps are guessed wrong,
+/// as long as the table stays within the nearer caches.
+const PLACES: [(usize, usize); 2] = [(4, 1 << 13), (2, 1 << 15)];
+
+/// Keys for each place, at most: then there are made more places.
+const LOAD_MAX: usize = 2;
+
+/// What was taken by those that were admitted.
+#[derive(Default)]
+pub(crate) struct Taken {
+    /// A power of two, by the last bits of hashes.
+    places: Vec<Place>,
+    /// The keys, by number, from one to the end; there is room for more.
+    keys: Vec<MixedKey>,
+    end: usize,
+    /// What stands before each key at its place, by number.
+    before: Vec<Link>,
+    crowd: Crowd,
+    /// Memory for more places.
+    spare: Vec<Place>,
+}
+
+/// Keys that are not linked, since too many were before them, and one for those that are written.
+type Crowd = BTreeMap<(u8, MixedKey), u8>;
+
+/// The number of a key, and how it is used.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Link(u32);
+
+/// Bits of a number.
+const NUMBER_BITS: u32 = 29;
+
+/// The last number.
+pub(crate) const NUMBER_MAX: usize = (1 << NUMBER_BITS) - 1;
+
+impl Link {
+    /// To no key.
+    const NONE: Link = Link(0);
+
+    #[inline(always)]
+    fn new(number: usize, used: ClassUse) -> Link {
+        Link(u32::from(used.bits()) << NUMBER_BITS | number as u32)
+    }
+
+    #[inline(always)]
+    fn number(self) -> usize {
+        self.0 as usize & NUMBER_MAX
+    }
+
+    #[inline(always)]
+    fn used(self) -> ClassUse {
+        ClassUse::from_bits((self.0 >> NUMBER_BITS) as u8)
+    }
+}
+
+/// A bit for each hash in 32 that may stand here, by its first bits, and the last key that was put here.
+#[derive(Clone, Copy)]
+struct Place(u64);
+
+impl Place {
+    const VACANT: Place = Place(0);
+
+    /// Whether a key of this hash may stand here.
+    #[inline(always)]
+    fn may_have(self, hash: u64) -> bool {
+        (self.0 as u32).wrapping_shr((hash >> 59) as u32) & 1 != 0
+    }
+
+    #[inline(always)]
+    fn last(self) -> Link {
+        Link((self.0 >> 32) as u32)
+    }
+
+    /// With one more key of this hash, which stands elsewhere.
+    #[inline(always)]
+    fn with_bit(self, hash: u64) -> Place {
+        Place(self.0 | 1 << (hash >> 59))
+    }
+
+    /// With one more key of this hash.
+    #[inline(always)]
+    fn with(self, hash: u64, link: Link) -> Place {
+        Place(self.with_bit(hash).0 & u64::from(u32::MAX) | u64::from(link.0) << 32)
+    }
+}
+
+impl Taken {
+    /// Forgets everything, and makes room for so many keys.
+    pub(crate) fn begin(&mut self, keys: usize) {
+        self.places.clear();
+        self.crowd.clear();
+        self.end = 1;
+        self.widen(places(keys));
+    }
+
+    /// Says that so many keys will be taken, more or less.
+    pub(crate) fn expect(&mut self, keys: usize) {
+        if places(keys) > self.places.len() {
+            self.widen(places(keys));
+        }
+    }
+
+    /// Asks for at most 64, in order, and is told whether most will be refused. Says by bits who was admitted.
+    pub(crate) fn admit(&mut self, wanted: &Wanted, spans: &[Span], most_are_refused: bool) -> u64 {
+        self.make_room(wanted.count(spans));
+        let open = Open {
+            mask: self.places.len() - 1,
+            places: &mut self.places,
+            keys: &mut self.keys,
+            before: &mut self.before,
+            crowd: &mut self.crowd,
+            end: self.end,
+        };
+        // Short footprints of one length are so usual that they have ways of their own, in functions of their own.
+        let (admitted, end) = match wanted.each() {
+            Some(1) => open.admit_ones(wanted, spans),
+            Some(4) if most_are_refused => open.admit_few_fours(wanted, spans),
+            Some(4) => open.admit_fours(wanted, spans),
+            _ => open.admit_any(wanted, spans),
+        };
+        self.end = end;
+        admitted
+    }
+
+    /// Makes room for so many keys more.
+    #[inline]
+    fn make_room(&mut self, more: usize) {
+        let end = self.end + more;
+        if end > self.keys.len() {
+            let room = end.next_power_of_two();
+            self.keys.resize(room, MixedKey::default());
+            self.before.resize(room, Link::NONE);
+        }
+        if end > self.places.len() * LOAD_MAX {
+            self.widen(places(end));
+        }
+    }
+
+    /// Gives the keys so many places.
+    #[cold]
+    fn widen(&mut self, places: usize) {
+        std::mem::swap(&mut self.places, &mut self.spare);
+        self.places.clear();
+        self.places.resize(places, Place::VACANT);
+        let mask = places - 1;
+        for old in self.spare.drain(..) {
+            let mut link = old.last();
+            while link != Link::NONE {
+                let number = link.number();
+                let hash = self.keys[number].hash();
+                let place = &mut self.places[hash as usize & mask];
+                let before = std::mem::replace(&mut self.before[number], place.last());
+                *place = place.with(hash, link);
+                link = before;
+            }
+        }
+        // Those of the crowd stay there, and are asked after as before.
+        for (_, key) in self.crowd.keys() {
+            let place = &mut self.places[key.hash() as usize & mask];
+            *place = place.with_bit(key.hash());
+        }
+    }
+}
+
+/// How many places so many keys get.
+fn places(keys: usize) -> usize {
+    let roomy = PLACES.iter().map(|&(each, most)| ((each * keys).next_power_of_two(), most));
+    let roomy = roomy.filter(|(places, most)| places <= most).map(|(places, _)| places).next();
+    roomy.unwrap_or_else(|| keys.next_power_of_two()).max(PLACES_MIN)
+}
+
+/// The table while it has room for all who are asked: nothing in it moves, and it is at hand.
+struct Open<'a> {
+    places: &'a mut [Place],
+    mask: usize,
+    keys: &'a mut [MixedKey],
+    before: &'a mut [Link],
+    crowd: &'a mut Crowd,
+    end: usize,
+}
+
+impl Open<'_> {
+    /// Asks for some, whatever they want. Says by bits who was admitted, and where the keys end.
+    #[inline(never)]
+    fn admit_any(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
+        self.admit_each(wanted, spans, |open, wants| {
+            let is_stopped = wants.iter().any(|want| open.stops(want.key.hash(), want));
+            if !is_stopped {
+                wants.iter().for_each(|want| open.take(want.key.hash(), want));
+            }
+            !is_stopped
+        })
+    }
+
+    /// As [`admit_any`](Open::admit_any), where all want one key.
+    #[inline(never)]
+    fn admit_ones(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
+        self.admit_each(wanted, spans, |open, wants| {
+            let [want] = wants else { return false };
+            let hash = want.key.hash();
+            let place = open.place(hash);
+            if !place.may_have(hash) {
+                open.link(hash, place, want);
+                return true;
+            }
+            let is_free = !open.excludes(place.last(), want);
+            if is_free {
+                open.take(hash, want);
+            }
+            is_free
+        })
+    }
+
+    /// As [`admit_any`](Open::admit_any), where all want four: their hashes are kept.
+    #[inline(never)]
+    fn admit_fours(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
+        self.admit_each(wanted, spans, |open, wants| {
+            let [a, b, c, d] = wants else { return false };
+            let hash_a = a.key.hash();
+            if open.stops(hash_a, a) {
+                return false;
+            }
+            let hash_b = b.key.hash();
+            if open.stops(hash_b, b) {
+                return false;
+            }
+            let hash_c = c.key.hash();
+            if open.stops(hash_c, c) {
+                return false;
+            }
+            let hash_d = d.key.hash();
+            if open.stops(hash_d, d) {
+                return false;
+            }
+            wants.iter().zip([hash_a, hash_b, hash_c, hash_d]).for_each(|(want, hash)| open.take(hash, want));
+            true
+        })
+    }
+
+    /// As [`admit_any`](Open::admit_any), where all want four and most are refused: no jump before all four were looked at.
+    #[inline(never)]
+    fn admit_few_fours(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
+        self.admit_each(wanted, spans, |open, wants| {
+            let is_stopped = wants.as_array().is_none_or(|wants| open.stops_four(wants));
+            if !is_stopped {
+                wants.iter().for_each(|want| open.take(want.key.hash(), want));
+            }
+            !is_stopped
+        })
+    }
+
+    #[inline(always)]
+    fn admit_each(
+        self,
+        wanted: &Wanted,
+        spans: &[Span],
+        admit: impl Fn(&mut Open, &[Want]) -> bool,
+    ) -> (u64, usize) {
+        // Field by field it comes into registers.
+        let Open { places, mask, keys, before, crowd, end } = self;
+        let mut open = Open { places, mask, keys, before, crowd, end };
+        let mut admitted = 0;
+        for (at, &span) in spans.iter().enumerate() {
+            if admit(&mut open, wanted.get(span)) {
+                admitted |= 1 << at;
+            }
+        }
+        (admitted, open.end)
+    }
+
+    /// Whether somebody took what excludes this use.
+    #[inline(always)]
+    fn stops(&self, hash: u64, want: &Want) -> bool {
+        let place = self.place(hash);
+        place.may_have(hash) && self.excludes(place.last(), want)
+    }
+
+    /// The last key at the place of a want, and whether the want may be one of those there.
+    #[inline(always)]
+    fn look(&self, want: &Want) -> (Link, bool) {
+        let hash = want.key.hash();
+        let place = self.place(hash);
+        (place.last(), place.may_have(hash))
+    }
+
+    /// As [`stops`](Open::stops), of any of four.
+    #[inline(always)]
+    fn stops_four(&self, wants: &[Want; 4]) -> bool {
+        let [a, b, c, d] = wants;
+        let looks = [self.look(a), self.look(b), self.look(c), self.look(d)];
+        let [a, b, c, d] = looks.map(|(_, may_have)| u32::from(may_have));
+        let mut met = a | b << 1 | c << 2 | d << 3;
+        while met != 0 {
+            let at = met.trailing_zeros() as usize % 4;
+            if self.excludes(looks[at].0, &wants[at]) {
+                return true;
+            }
+            met &= met - 1;
+        }
+        false
+    }
+
+    /// Takes a key.
+    #[inline(always)]
+    fn take(&mut self, hash: u64, want: &Want) {
+        let place = self.place(hash);
+        if !place.may_have(hash) || is_new(self.keys, self.before, self.crowd, place.last(), want) {
+            self.link(hash, place, want);
+        }
+    }
+
+    #[inline(always)]
+    fn place(&self, hash: u64) -> Place {
+        self.places.get(hash as usize & self.mask).copied().unwrap_or(Place::VACANT)
+    }
+
+    /// Whether a key that stands at a place, of which this is the last, excludes this use.
+    #[inline(always)]
+    fn excludes(&self, last: Link, want: &Want) -> bool {
+        // Mostly the last is the one; who stands before it is asked elsewhere.
+        (self.keys.get(last.number()) == Some(&want.key) && last.used().excludes(want.used))
+            || finds(self.keys, self.before, self.crowd, last, want, |used| used.excludes(want.used))
+    }
+
+    /// Puts a key at its place. There is room for it.
+    #[inline(always)]
+    fn link(&mut self, hash: u64, place: Place, want: &Want) {
+        let (key, before) = (self.keys.get_mut(self.end), self.before.get_mut(self.end));
+        if let (Some(key), Some(before), Some(at)) =
+            (key, before, self.places.get_mut(hash as usize & self.mask))
+        {
+            (*key, *before) = (want.key, place.last());
+            *at = place.with(hash, Link::new(self.end, want.used));
+            self.end += 1;
+        }
+    }
+}
+
+/// Whether a key was taken in some way of use; the last one at its place is known.
+#[inline(never)]
+fn finds(
+    keys: &[MixedKey],
+    before: &[Link],
+    crowd: &Crowd,
+    last: Link,
+    want: &Want,
+    is: impl Fn(ClassUse) -> bool,
+) -> bool {
+    let class = want.used.class();
+    links(before, last).any(|link| keys[link.number()] == want.key && is(link.used()))
+        || crowd.get(&(class, want.key)).is_some_and(|&writes| is(ClassUse::new(class, writes)))
+}
+
+/// Whether a key that may have been taken before is to be linked; the last one at its place is known.
+#[inline(never)]
+fn is_new(keys: &[MixedKey], before: &[Link], crowd: &mut Crowd, last: Link, want: &Want) -> bool {
+    let (class, writes) = (want.used.class(), want.used.writes());
+    if finds(keys, before, crowd, last, want, |used| used.class() == class && used.writes() >= writes) {
+        return false;
+    }
+    let is_crowded = links(before, last).count() >= LINKED_MAX;
+    if is_crowded {
+        *crowd.entry((class, want.key)).or_default() |= writes;
+    }
+    !is_crowded
+}
+
+/// The keys at a place, from the last on.
+fn links(before: &[Link], last: Link) -> impl Iterator<Item = Link> {
+    let is_one = |link: Link| (link != Link::NONE).then_some(link);
+    std::iter::successors(is_one(last), move |link| is_one(before[link.number()]))
+}
