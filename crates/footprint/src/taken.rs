@@ -392,3 +392,102 @@ fn links(before: &[Link], last: Link) -> impl Iterator<Item = Link> {
     let is_one = |link: Link| (link != Link::NONE).then_some(link);
     std::iter::successors(is_one(last), move |link| is_one(before[link.number()]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Footprint, ResourceKey, Set};
+
+    /// Numbers that look random.
+    fn chance(state: &mut u64) -> usize {
+        *state = state.wrapping_add(1);
+        crate::mix::number(*state) as usize >> 1
+    }
+
+    /// Who is admitted, in the order in which they stand, from a table that is made for so many keys and then told of more.
+    fn admit(taken: &mut Taken, footprints: &[Footprint], keys: usize, most_are_refused: bool) -> Vec<bool> {
+        let mut wanted = Wanted::default();
+        for (footprint, number) in footprints.iter().zip(0..) {
+            let span = wanted.add(footprint).unwrap();
+            wanted.give(number, span);
+        }
+        wanted.arrange(&(0..footprints.len() as u32).collect::<Vec<u32>>());
+        taken.begin(keys);
+        let mut admitted = Vec::new();
+        for (at, spans) in wanted.in_order().chunks(64).enumerate() {
+            if at == 1 {
+                taken.expect(8 * keys);
+            }
+            let bits = taken.admit(&wanted, spans, most_are_refused);
+            admitted.extend((0..spans.len()).map(|at| bits >> at & 1 == 1));
+        }
+        admitted
+    }
+
+    /// What comparing each with all that were admitted says.
+    fn plainly(footprints: &[Footprint]) -> Vec<bool> {
+        let mut admitted: Vec<&Footprint> = Vec::new();
+        let admits = |footprint| {
+            let is_free = admitted.iter().all(|before: &&Footprint| before.conflict(footprint).is_none());
+            if is_free {
+                admitted.push(footprint);
+            }
+            is_free
+        };
+        footprints.iter().map(admits).collect()
+    }
+
+    #[test]
+    fn asking_at_once_is_asking_one_after_another() {
+        let mut taken = Taken::default();
+        for seed in 0..900u64 {
+            let mut state = seed << 32;
+            let known = [6, 60, 5_000][seed as usize % 3];
+            // Under the second of these all keys have the same hash: they meet the ordered map.
+            let instances = [[1, 2], [1, 0x9e37_79b9_7f4a_7c15]][seed as usize / 3 % 2];
+            // All of one length, and of any.
+            let len = [Some(1), Some(4), None][seed as usize / 6 % 3];
+            let footprints: Vec<Footprint> = (0..1 + chance(&mut state) % 300)
+                .map(|_| {
+                    let mut footprint = Footprint::new();
+                    let keys = len.unwrap_or_else(|| chance(&mut state) % 7);
+                    while footprint.len() < keys {
+                        let instance = instances[chance(&mut state) % 2];
+                        let local = chance(&mut state) % known;
+                        footprint.insert(
+                            Set::ALL[chance(&mut state) % 8],
+                            ResourceKey::new(instance, local as u64),
+                        );
+                    }
+                    footprint
+                })
+                .collect();
+            let expected = plainly(&footprints);
+            for most_are_refused in [false, true] {
+                for keys in [0, 40] {
+                    let admitted = admit(&mut taken, &footprints, keys, most_are_refused);
+                    assert_eq!(admitted, expected, "seed {seed}, {most_are_refused}, {keys}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_that_many_were_chosen_for_stays_short() {
+        // Keys of one place, whatever their bit, found by trying; each is written by one and wanted again by another.
+        let keys = (0..).map(|local| ResourceKey::new(9, local));
+        let at_one_place =
+            |key: &ResourceKey| crate::footprint::hash(crate::Class::Node, *key) % (1 << 12) == 0;
+        let keys: Vec<ResourceKey> = keys.filter(at_one_place).take(300).collect();
+        let writes = keys.iter().map(|&key| Footprint::new().with(Set::NodeWrites, key));
+        let reads = keys.iter().map(|&key| Footprint::new().with(Set::NodeReads, key));
+        let footprints: Vec<Footprint> = writes.chain(reads).collect();
+        let mut taken = Taken::default();
+        let admitted = admit(&mut taken, &footprints, 1 << 10, true);
+        assert_eq!(admitted.iter().filter(|&&admitted| admitted).count(), 300);
+        assert!(admitted[..300].iter().all(|&admitted| admitted));
+        let longest = taken.places.iter().map(|place| links(&taken.before, place.last()).count()).max();
+        assert!(longest <= Some(LINKED_MAX + 32), "{longest:?}");
+        assert!(!taken.crowd.is_empty());
+    }
+}
