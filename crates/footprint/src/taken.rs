@@ -477,7 +477,7 @@ mod tests {
         // Keys of one place, whatever their bit, found by trying; each is written by one and wanted again by another.
         let keys = (0..).map(|local| ResourceKey::new(9, local));
         let at_one_place =
-            |key: &ResourceKey| crate::footprint::hash(crate::Class::Node, *key) % (1 << 12) == 0;
+            |key: &ResourceKey| crate::footprint::hash(crate::Class::Node, *key).trailing_zeros() >= 12;
         let keys: Vec<ResourceKey> = keys.filter(at_one_place).take(300).collect();
         let writes = keys.iter().map(|&key| Footprint::new().with(Set::NodeWrites, key));
         let reads = keys.iter().map(|&key| Footprint::new().with(Set::NodeReads, key));
