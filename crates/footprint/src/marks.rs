@@ -109,7 +109,7 @@ impl Marks {
         None
     }
 
-    /// Tells the table whom of those that were asked at once were admitted.
+    /// Tells the table who of those that were asked at once was admitted.
     #[inline]
     fn settle(&mut self) {
         if let Some(wanted) = self.together.take() {
