@@ -80,7 +80,10 @@ impl<R: Record> World<'_, R> {
     }
 
     pub(crate) fn trigger(&mut self, job: u64) -> Option<Token> {
-        self.command(Command::Trigger { job: self.name(job), params: Vec::new(), parent: None }, job)
+        self.command(
+            Command::Trigger { job: self.name(job), params: Vec::new(), addresses: Vec::new(), parent: None },
+            job,
+        )
     }
 
     /// The faults are over. Everything that waits has to come to its end, every job has to run when it is asked, and

@@ -10,3 +10,4 @@ pub mod client;
 pub mod commands;
 pub mod defaults;
 pub mod server;
+mod xxl_job;

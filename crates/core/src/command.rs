@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::{JobName, RunId, ShareError};
+use crate::{Address, JobName, RunId, ShareError};
 
 /// What a person or a program asks of the server. Each one gets one [`Reply`] or one [`Refusal`], and only after
 /// what it changed is durable.
@@ -12,6 +12,8 @@ pub enum Command {
         job: JobName,
         /// Values for its parameters: (name or 1-based position, value).
         params: Vec<(Box<str>, Box<str>)>,
+        /// The executors it may go to, in this order; all of its groups when there is none.
+        addresses: Vec<Address>,
         /// The run that asks, when a run asks.
         parent: Option<RunId>,
     },
@@ -79,6 +81,8 @@ pub enum Refusal {
     NotRetryable(RunId, &'static str),
     /// Parameters that the job does not take, or lacks.
     Params(String),
+    /// Executors that the job cannot go to.
+    Addresses(String),
     /// A bound was reached.
     Limit(String),
     /// The server is stopping or overloaded; try again later.
@@ -96,7 +100,7 @@ impl fmt::Display for Refusal {
                 write!(f, "share {run}.{share} is over; there is nothing to stop")
             }
             Refusal::NotRetryable(run, why) => write!(f, "run {run} cannot be retried: {why}"),
-            Refusal::Params(why) => write!(f, "{why}"),
+            Refusal::Params(why) | Refusal::Addresses(why) => write!(f, "{why}"),
             Refusal::Limit(why) => write!(f, "{why}"),
             Refusal::Busy(why) => write!(f, "{why}"),
         }

@@ -125,6 +125,11 @@ impl Address {
         }
     }
 
+    /// Whether both lead to the same place, however they are written.
+    pub fn is_at(&self, other: &Address) -> bool {
+        (self.worker(), self.authority(), self.path()) == (other.worker(), other.authority(), other.path())
+    }
+
     /// The path in front of every verb, without a slash at its end.
     pub fn path(&self) -> &str {
         let rest = self.rest();

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::{FootprintSpec, GlueKind, JobName, Millis, Policy, Schedule, Target};
+use crate::{FootprintSpec, GlueKind, GroupName, JobName, Millis, Policy, Schedule, Target};
 
 /// A definition of work: when, under which rules, and what.
 ///
@@ -82,6 +82,12 @@ impl Body {
             None => self.steps.get(at),
             Some(handler) => Handler::ALL.get(handler).and_then(|h| self.handlers.get(*h)),
         }
+    }
+
+    /// Whether all steps run on a group of executors.
+    pub fn is_of(&self, group: &GroupName) -> bool {
+        let on_group = |step: &Step| step.target.as_deref().is_some_and(|target| target.group == *group);
+        !self.steps.is_empty() && self.steps.iter().all(on_group)
     }
 
     /// The number of a handler: handlers stand behind the steps.

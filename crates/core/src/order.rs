@@ -124,6 +124,8 @@ pub struct RunContext {
     pub trigger: Trigger,
     /// Values given with the trigger, (name or 1-based position, value). Data, never shell text.
     pub params: Vec<(Box<str>, Box<str>)>,
+    /// The executors it may go to, given with the trigger; empty for all of its groups.
+    pub addresses: Vec<Address>,
     /// This run's share of a broadcast, from 0.
     pub shard_index: u32,
     /// How many shares there are; 1 without a broadcast.

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::{History, JobId, JobName, Millis, RunId, RunStatus, SkipReason, StepRecord, Trigger};
+use crate::{Address, History, JobId, JobName, Millis, RunId, RunStatus, SkipReason, StepRecord, Trigger};
 
 /// Everything one turn of the loop wants durable, written in one transaction.
 ///
@@ -118,6 +118,8 @@ pub struct Promise {
     pub promised_at: Millis,
     /// Values given with the trigger.
     pub params: Vec<(Box<str>, Box<str>)>,
+    /// The executors it may go to, given with the trigger; empty for all of its groups.
+    pub addresses: Vec<Address>,
     /// The run that asked for this one, and how many runs stand above it.
     pub parent: Option<(RunId, u32)>,
 }

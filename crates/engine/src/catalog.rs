@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
 
-use cadran_core::{Body, Footprint, JobId, JobName, Policy};
+use cadran_core::{Body, Footprint, GroupName, JobId, JobName, Policy};
 use cadran_plan::Policies;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -76,10 +76,17 @@ impl Catalog {
             .map(|entry| (&entry.name, &*entry.shape.body, entry.shape.policy))
     }
 
-    /// Whether a job has a positional parameter, and so takes a text of somebody else's.
-    pub fn takes_text(&self, name: &JobName) -> bool {
+    /// The parameter of a job that takes a text of somebody else's, by name or position: the only one it has.
+    pub fn text_param(&self, name: &JobName) -> Option<&str> {
+        let entry = self.find(name).and_then(|job| self.get(job))?;
+        let [param] = &entry.shape.body.params[..] else { return None };
+        Some(param.name.as_deref().unwrap_or("1"))
+    }
+
+    /// Whether all steps of a job run on a group of executors.
+    pub fn is_of(&self, name: &JobName, group: &GroupName) -> bool {
         let entry = self.find(name).and_then(|job| self.get(job));
-        entry.is_some_and(|entry| entry.shape.body.params.iter().any(|param| param.name.is_none()))
+        entry.is_some_and(|entry| entry.shape.body.is_of(group))
     }
 
     /// How many jobs are not removed.

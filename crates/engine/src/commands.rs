@@ -10,7 +10,7 @@ use cadran_flow::{Resume, StopWhy};
 use cadran_plan::Plan;
 
 use crate::effects::Token;
-use crate::engine::{Engine, Fire};
+use crate::engine::{Engine, Fire, Given};
 use crate::restore::RestoredRun;
 use crate::running::LiveRun;
 use crate::shares::ask_again;
@@ -36,8 +36,8 @@ impl Engine {
             return;
         }
         let answer = match command {
-            Command::Trigger { job, params, parent } => {
-                self.trigger(&job, params, parent, now).map(Reply::Run)
+            Command::Trigger { job, params, addresses, parent } => {
+                self.trigger(&job, Given { params, addresses }, parent, now).map(Reply::Run)
             }
             Command::Pause { job } => self.pause(&job, now),
             Command::Resume { job } => self.resume(&job, now),
@@ -65,18 +65,18 @@ impl Engine {
     fn trigger(
         &mut self,
         name: &JobName,
-        params: Vec<(Box<str>, Box<str>)>,
+        given: Given,
         parent: Option<RunId>,
         now: Now,
     ) -> Result<RunId, Refusal> {
         let parent = parent.map(|run| (run, self.depth_of(run) + 1));
-        self.trigger_below(name, params, parent, now)
+        self.trigger_below(name, given, parent, now)
     }
 
     fn trigger_below(
         &mut self,
         name: &JobName,
-        params: Vec<(Box<str>, Box<str>)>,
+        given: Given,
         parent: Option<(RunId, u32)>,
         now: Now,
     ) -> Result<RunId, Refusal> {
@@ -93,9 +93,10 @@ impl Engine {
             )));
         }
         if let Some(entry) = self.catalog.get(job) {
-            check_params(name, &entry.shape.body, &params)?;
+            check_params(name, &entry.shape.body, &given.params)?;
+            self.check_addresses(name, &entry.shape.body, &given.addresses)?;
         }
-        self.promise(job, now.wall, Trigger::Manual, params, parent, now)
+        self.promise(job, now.wall, Trigger::Manual, given, parent, now)
             .ok_or_else(|| Refusal::NoSuchJob(name.clone()))
     }
 
@@ -108,7 +109,7 @@ impl Engine {
             let parent = (run, live.depth + 1);
             let done = match self.stopping {
                 true => Err(Refusal::Busy("the server is stopping")),
-                false => self.trigger_below(child, Vec::new(), Some(parent), now),
+                false => self.trigger_below(child, Given::default(), Some(parent), now),
             };
             if let Err(refusal) = done {
                 refused.push(format!("child {child} was not run: {refusal}"));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cadran_core::planted::{self, Bug};
 use cadran_core::{
-    JobId, LogNumbers, Millis, Now, Order, Promise, Refusal, Reply, RunContext, RunId, RunIds, RunStatus,
-    Skip, SkipReason, StepNo, Trigger,
+    Address, JobId, LogNumbers, Millis, Now, Order, Promise, Refusal, Reply, RunContext, RunId, RunIds,
+    RunStatus, Skip, SkipReason, StepNo, Trigger,
 };
 use cadran_place::{Limits, Place, Roster, Router, SILENT_MS_MAX};
 use cadran_plan::{Build, Plan, PlannedRun, Planner, Ring};
@@ -76,6 +76,15 @@ pub(crate) enum Timer {
     Retry(RunId, u32, StepNo),
     /// The time limit of a run, in this attempt of it.
     Limit(RunId, u32),
+}
+
+/// What is given with a trigger by hand.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    /// Values for parameters.
+    pub(crate) params: Vec<(Box<str>, Box<str>)>,
+    /// The executors it may go to; empty for all of its groups.
+    pub(crate) addresses: Vec<Address>,
 }
 
 /// What waits for a batch to be durable.
@@ -336,7 +345,7 @@ impl Engine {
 
     fn promise_planned(&mut self, planned: PlannedRun, now: Now) {
         let PlannedRun { due, job, trigger } = planned;
-        if let Some(run) = self.promise(job, due, trigger, Vec::new(), None, now)
+        if let Some(run) = self.promise(job, due, trigger, Given::default(), None, now)
             && trigger != Trigger::Restart
             && self.planner.has_backlog(job)
         {
@@ -350,10 +359,11 @@ impl Engine {
         job: JobId,
         due: Millis,
         trigger: Trigger,
-        params: Vec<(Box<str>, Box<str>)>,
+        given: Given,
         parent: Option<(RunId, u32)>,
         now: Now,
     ) -> Option<RunId> {
+        let Given { params, addresses } = given;
         let entry = self.catalog.get(job)?;
         let run = self.ids.next(now.wall);
         self.out.batch.promised.push(Promise {
@@ -364,6 +374,7 @@ impl Engine {
             trigger,
             promised_at: now.wall,
             params: params.clone(),
+            addresses: addresses.clone(),
             parent,
         });
         let context = Arc::new(RunContext {
@@ -373,6 +384,7 @@ impl Engine {
             due,
             trigger,
             params,
+            addresses,
             shard_index: 0,
             shard_total: 1,
         });

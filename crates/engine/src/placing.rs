@@ -1,11 +1,13 @@
 //! Which executors get an order, and what is remembered of that.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use cadran_core::{
-    Ask, Dialect, Now, Order, Placement, Route, RunId, Seat, Seats, Step, StepNo, Target, Work,
+    Address, Ask, Body, Dialect, Executor, JobName, Now, Order, Placement, Refusal, Route, RunId, Seat,
+    Seats, Step, StepNo, Target, Work,
 };
-use cadran_place::{Choice, Needs, mixed};
+use cadran_place::{Choice, MEMBERS_MAX, Needs, mixed};
 
 use crate::effects::ExecutorChange;
 use crate::engine::Engine;
@@ -54,7 +56,7 @@ impl Engine {
         let context = live.context.clone();
         let wants = context.body.step(step)?;
         let target: &Target = wants.target.as_deref()?;
-        let list = self.roster.fit(&target.group, needs(wants, target));
+        let list = chosen(self.roster.fit(&target.group, needs(wants, target)), &context.addresses);
         let chance = mixed(run.raw(), u64::from(step.0) << 32 | u64::from(attempt));
         let mut log = || self.logs.next(now.wall);
         let seats = match self.router.choose(target.route, context.job, &list, chance, now.wall) {
@@ -76,6 +78,62 @@ impl Engine {
         }
         Some(Arc::new(Placement { group: target.group.clone(), at: now.wall, seats }))
     }
+}
+
+impl Engine {
+    /// Whether a job can go to the executors that were named for it: each of them is there, and each step finds one. An
+    /// address that nobody registered or typed in is never spoken to.
+    pub(crate) fn check_addresses(
+        &self,
+        job: &JobName,
+        body: &Body,
+        addresses: &[Address],
+    ) -> Result<(), Refusal> {
+        if addresses.is_empty() {
+            return Ok(());
+        }
+        if addresses.len() > MEMBERS_MAX {
+            return Err(Refusal::Addresses(format!("at most {MEMBERS_MAX} executors can be named")));
+        }
+        let targets = || body.steps.iter().filter_map(|step| Some((step, step.target.as_deref()?)));
+        if targets().next().is_none() {
+            return Err(Refusal::Addresses(format!(
+                "job {job} runs on the server itself; no executor can be named"
+            )));
+        }
+        let is_there = |address: &Address| {
+            targets().any(|(_, target)| {
+                self.roster.list(&target.group).iter().any(|there| there.address.is_at(address))
+            })
+        };
+        if let Some(unknown) = addresses.iter().find(|address| !is_there(address)) {
+            return Err(Refusal::Addresses(format!(
+                "{unknown} is no executor of a group that job {job} runs on"
+            )));
+        }
+        for (step, target) in targets() {
+            if chosen(self.roster.fit(&target.group, needs(step, target)), addresses).is_empty() {
+                return Err(Refusal::Addresses(format!(
+                    "none of these executors can do step {} of job {job}, which goes to group {}",
+                    step.name, target.group
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Those that were named, in that order; all where none was.
+fn chosen<'a>(list: Cow<'a, [Executor]>, addresses: &[Address]) -> Cow<'a, [Executor]> {
+    if addresses.is_empty() {
+        return list;
+    }
+    let mut named: Vec<Executor> = Vec::new();
+    for address in addresses {
+        let there = list.iter().find(|executor| executor.address.is_at(address));
+        named.extend(there.filter(|there| !named.contains(there)).cloned());
+    }
+    named.into()
 }
 
 fn needs<'a>(step: &Step, target: &'a Target) -> Needs<'a> {

@@ -156,6 +156,7 @@ impl Engine {
             due: promise.due,
             trigger: promise.trigger,
             params: promise.params,
+            addresses: promise.addresses,
             shard_index: 0,
             shard_total: 1,
         });

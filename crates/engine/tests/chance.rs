@@ -91,7 +91,12 @@ fn act(world: &mut World, dice: &mut Dice) -> String {
             format!("resume {job}")
         }
         7 => {
-            world.command(Command::Trigger { job: known, params: vec![], parent: None });
+            world.command(Command::Trigger {
+                job: known,
+                params: vec![],
+                addresses: Vec::new(),
+                parent: None,
+            });
             format!("trigger {job}")
         }
         8 => {

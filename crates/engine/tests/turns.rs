@@ -198,6 +198,7 @@ fn a_loop_of_triggers_is_bounded_also_while_the_store_is_away() {
         let token = world.command(cadran_core::Command::Trigger {
             job: "loop".parse().unwrap(),
             params: vec![],
+            addresses: vec![],
             parent: None,
         });
         refused += usize::from(matches!(world.replies.get(&token), Some(Err(Refusal::Limit(_)))));

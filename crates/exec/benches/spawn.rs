@@ -96,6 +96,7 @@ fn main() {
             due: 0,
             trigger: Trigger::Schedule,
             params: Vec::new(),
+            addresses: Vec::new(),
             shard_index: 0,
             shard_total: 1,
         };

@@ -13,6 +13,7 @@ pub(crate) fn start(job: JobId, run: u64, step: Step, seats: Seats) -> Start {
         due: 0,
         trigger: Trigger::Manual,
         params: Vec::new(),
+        addresses: Vec::new(),
         shard_index: 0,
         shard_total: 1,
     };

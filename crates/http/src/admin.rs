@@ -3,6 +3,7 @@
 //! Every answer has HTTP status 200 and a JSON envelope, whatever was wrong. Results are never refused for what they
 //! speak of: an executor would send them again for ever.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,8 +15,9 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use cadran_core::{Address, Dialect, Executor, GroupName};
+use cadran_core::{Address, AddressError, Dialect, Executor, GroupName};
 use cadran_exec::Tokens;
+use cadran_exec::xxl::form::JobForm;
 use cadran_exec::xxl::wire::{GROUP_HEADER, ORTH_TOKEN_HEADER, Registration, RunResult, TOKEN_HEADER};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -33,25 +35,25 @@ pub trait ExecutorDesk: Send + Sync + 'static {
     /// Results. They are kept when this is done.
     fn results(&self, results: Vec<RunResult>) -> BoxFuture<'static, ()>;
 
-    /// Something is asked about a job, by its number.
-    fn job(&self, call: JobCall) -> BoxFuture<'static, Result<Option<String>, String>>;
+    /// Something is asked about a job of a group. The error is a sentence for the executor's log.
+    fn job(&self, group: GroupName, call: JobCall) -> BoxFuture<'static, Result<Option<String>, String>>;
 }
 
-/// What an executor may ask about jobs, from 3.5 on.
+/// What an executor may ask about jobs of its group, from 3.5 on. Jobs are known by number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobCall {
-    /// Make one, as these fields say; the answer is its number.
-    Add(GroupName, Value),
-    /// Change one.
-    Update(u32, Value),
+    /// Make one; the answer is its number. Its schedule rests until it is started.
+    Add(JobForm),
+    /// Change one: it is from now on as described.
+    Update(u32, JobForm),
     /// Remove one.
     Remove(u32),
     /// Let its schedule go on.
     Start(u32),
     /// Let its schedule rest.
     Stop(u32),
-    /// Run it now, with this text.
-    Trigger(u32, Option<String>),
+    /// Run it now, with this text, on one of these executors.
+    Trigger(u32, Option<String>, Vec<Address>),
 }
 
 /// What was counted at the door.
@@ -63,6 +65,8 @@ pub struct DoorCounts {
     pub(crate) bad_body: AtomicU64,
     bad_address: AtomicU64,
     pub(crate) unknown_verb: AtomicU64,
+    job_calls: AtomicU64,
+    refused_job_calls: AtomicU64,
 }
 
 impl DoorCounts {
@@ -79,6 +83,8 @@ impl DoorCounts {
             ("bad_body", &self.bad_body),
             ("bad_address", &self.bad_address),
             ("unknown_verb", &self.unknown_verb),
+            ("job", &self.job_calls),
+            ("job_refused", &self.refused_job_calls),
         ] {
             let count = counter.load(Ordering::Relaxed);
             let _ = writeln!(text, "cadran_executor_calls_total{{what=\"{word}\"}} {count}");
@@ -93,22 +99,25 @@ const BODY_BYTES_MAX: usize = 16 << 20;
 /// How long a body may take.
 const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Calls about jobs in one window, as in the protocol.
+/// Calls about jobs in one window, as in the protocol, for each group: one that asks for too much stops nobody else.
 const JOB_CALLS_MAX: u32 = 100;
 const JOB_CALLS_WINDOW: Duration = Duration::from_secs(30);
+
+/// Groups that may call about jobs within one window.
+const GROUPS_MAX: usize = 1_000;
 
 #[derive(Clone)]
 struct Door {
     desk: Arc<dyn ExecutorDesk>,
     tokens: Arc<Tokens>,
     counts: Arc<DoorCounts>,
-    /// When the window of calls about jobs began, and how many it had.
-    job_calls: Arc<Mutex<(Instant, u32)>>,
+    /// When the window of calls about jobs began for a group, and how many it had.
+    job_calls: Arc<Mutex<BTreeMap<GroupName, (Instant, u32)>>>,
 }
 
 /// The executors' side of the server. It has a listener of its own: nothing of the API answers here.
 pub fn executor_router(desk: Arc<dyn ExecutorDesk>, tokens: Arc<Tokens>, counts: Arc<DoorCounts>) -> Router {
-    let job_calls = Arc::new(Mutex::new((Instant::now(), 0)));
+    let job_calls = Arc::default();
     Router::new()
         .fallback(answer)
         .layer(CatchPanicLayer::custom(|_| envelope(500, "an error inside of the server", None)))
@@ -221,7 +230,13 @@ impl Door {
                 Ok(None)
             }
             "addJob" | "updateJob" | "removeJob" | "startJob" | "stopJob" | "triggerJob" => {
-                self.job(verb, caller, body).await
+                let answer = self.job(verb, caller, body).await;
+                let counter = match &answer {
+                    Ok(_) => &self.counts.job_calls,
+                    Err(_) => &self.counts.refused_job_calls,
+                };
+                counter.fetch_add(1, Ordering::Relaxed);
+                answer
             }
             _ => {
                 self.counts.unknown_verb.fetch_add(1, Ordering::Relaxed);
@@ -264,7 +279,7 @@ impl Door {
         let Some(group) = caller.group.clone() else {
             return Err(Refused::new("calls about jobs need the header XXL-JOB-APPNAME"));
         };
-        if !self.has_room_for_job_call() {
+        if !self.has_room_for_job_call(&group) {
             return Err(Refused(502, "too many calls about jobs; wait half a minute".into()));
         }
         let number = || {
@@ -272,25 +287,45 @@ impl Door {
             id.ok_or_else(|| Refused::new("`id` is not the number of a job"))
         };
         let call = match verb {
-            "addJob" => JobCall::Add(group, body),
-            "updateJob" => JobCall::Update(number()?, body),
+            "addJob" => JobCall::Add(JobForm::read(&body).map_err(Refused::new)?),
+            "updateJob" => JobCall::Update(number()?, JobForm::read(&body).map_err(Refused::new)?),
             "removeJob" => JobCall::Remove(number()?),
             "startJob" => JobCall::Start(number()?),
             "stopJob" => JobCall::Stop(number()?),
             _ => {
-                let text = body.get("executorParam").and_then(Value::as_str).map(str::to_owned);
-                JobCall::Trigger(number()?, text)
+                let given = |name: &str| match body.get(name) {
+                    None | Some(Value::Null) => Ok(None),
+                    Some(Value::String(text)) => Ok(Some(text.clone())),
+                    Some(_) => Err(Refused::new(format!("`{name}` is not a text"))),
+                };
+                let addresses = given("addressList")?.unwrap_or_default();
+                let addresses = addresses.split(',').map(str::trim).filter(|address| !address.is_empty());
+                let address = |text: &str| {
+                    let why =
+                        |error| format!("`addressList`: {:?}: {error}", text.escape_debug().to_string());
+                    text.parse().map_err(|error: AddressError| Refused::new(why(error)))
+                };
+                let addresses = addresses.map(address).collect::<Result<_, _>>()?;
+                JobCall::Trigger(number()?, given("executorParam")?, addresses)
             }
         };
-        self.desk.job(call).await.map_err(Refused::new)
+        self.desk.job(group, call).await.map_err(Refused::new)
     }
 
-    fn has_room_for_job_call(&self) -> bool {
-        let mut window = self.job_calls.lock().unwrap_or_else(PoisonError::into_inner);
+    fn has_room_for_job_call(&self, group: &GroupName) -> bool {
+        let mut windows = self.job_calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if !windows.contains_key(group) {
+            // Groups that were quiet for a whole window are forgotten; no more are heard at once than are known.
+            windows.retain(|_, (began, _)| began.elapsed() < JOB_CALLS_WINDOW);
+            if windows.len() >= GROUPS_MAX {
+                return false;
+            }
+        }
+        let window = windows.entry(group.clone()).or_insert_with(|| (Instant::now(), 0));
         if window.0.elapsed() >= JOB_CALLS_WINDOW {
             *window = (Instant::now(), 0);
         }
-        window.1 += 1;
+        window.1 = window.1.saturating_add(1);
         window.1 <= JOB_CALLS_MAX
     }
 }

@@ -251,6 +251,10 @@ impl From<Refusal> for ApiError {
             Refusal::NotRetryable(..) => ApiError::new(StatusCode::CONFLICT, "not_retryable", message),
             Refusal::Params(_) => ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_params", message)
                 .help("GET /api/v1/jobs/{name} lists the job's params"),
+            Refusal::Addresses(_) => {
+                ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_addresses", message)
+                    .help("GET /api/v1/executors lists the executors")
+            }
             Refusal::Limit(_) => {
                 ApiError::new(StatusCode::TOO_MANY_REQUESTS, "limit", message).header(RETRY_AFTER, 5)
             }

@@ -2,7 +2,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use cadran_core::{JobName, Millis, RunId, RunName};
+use cadran_core::{Address, AddressError, JobName, Millis, RunId, RunName};
 use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
@@ -154,6 +154,12 @@ pub(crate) fn job_field(given: Option<&str>) -> Result<Option<JobName>, ApiError
 /// A field that holds a run id.
 pub(crate) fn run_field(given: Option<&str>) -> Result<Option<RunId>, ApiError> {
     given.map(|text| text.parse().map_err(|error| ApiError::bad_run_id(&error))).transpose()
+}
+
+/// A field that holds the address of an executor.
+pub(crate) fn address_field(given: &str) -> Result<Address, ApiError> {
+    let allowed = |error: AddressError| format!("the address of an executor: {error}");
+    given.parse().map_err(|error| ApiError::bad_field("addresses", given, &allowed(error)))
 }
 
 /// A field that holds words out of a table, separated by commas.

@@ -38,12 +38,12 @@ mod tree;
 
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use folder::{
-    Change, FILES_MAX, FileDiagnostics, Folder, Scan, WatchHandle, WatchOptions, read_file, watch,
+    Caller, Change, FILES_MAX, FileDiagnostics, Folder, Scan, WatchHandle, WatchOptions, read_file, watch,
 };
 pub use read::{ExecutorsFile, GroupEntry, read_executors};
 pub use read::{
-    Key, MAX_ACTIVE_STEPS_DEFAULT, Parsed, RESOURCES_FILE, ReadOptions, Reader, Resources, Section, Shape,
-    key, read_job, read_settings,
+    HERE, Key, MAX_ACTIVE_STEPS_DEFAULT, Parsed, RESOURCES_FILE, ReadOptions, Reader, Resources, Section,
+    Shape, key, read_job, read_settings,
 };
 pub use stored::{DecodeError, Decoder, ScheduleText, encode, stored_schedules};
 pub use tree::FILE_BYTES_MAX;

@@ -200,3 +200,33 @@ fn a_look_can_be_asked_for() {
     watched.handle.as_ref().unwrap().rescan();
     watched.until_jobs(&[("a", "x")]);
 }
+
+#[test]
+fn whoever_asks_for_a_look_knows_when_it_is_over() {
+    let root = TempDir::new().unwrap();
+    // Neither hints nor looks of its own: what is heard was asked for.
+    let never = Duration::from_secs(3600);
+    let options = WatchOptions { events: false, poll_every: never, ..hints() };
+    let mut watched = Watched::new(root.path(), options);
+    watched.until_jobs(&[]);
+    let caller = watched.handle.as_ref().unwrap().caller();
+    for line in ["one", "two"] {
+        write(root.path(), "a.yaml", line);
+        assert!(caller.look_now(PATIENCE));
+        // It was told before the answer came.
+        let scan = watched.heard.try_recv().expect("a look that found something");
+        assert_eq!(scan.changes.len(), 1, "{line}");
+    }
+    fs::remove_file(root.path().join("a.yaml")).unwrap();
+    let callers: Vec<_> = (0..4)
+        .map(|_| {
+            let caller = caller.clone();
+            #[allow(clippy::disallowed_methods)] // a test's own thread
+            std::thread::spawn(move || caller.look_now(PATIENCE))
+        })
+        .collect();
+    assert!(callers.into_iter().all(|caller| caller.join().unwrap()));
+    assert!(matches!(watched.heard.try_recv().unwrap().changes[..], [Change::Remove { .. }]));
+    watched.handle = None;
+    assert!(!caller.look_now(PATIENCE), "nobody looks any more");
+}

@@ -193,6 +193,7 @@ mod tests {
             trigger: Trigger::Schedule,
             promised_at: 0,
             params: Vec::new(),
+            addresses: Vec::new(),
             parent: None,
         }
     }

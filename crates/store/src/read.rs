@@ -353,6 +353,7 @@ fn run_columns(row: &dyn Fields, run: RunId) -> Result<RunRecord, String> {
     let trigger = row.int(4)?;
     let parent = row.maybe_int(6)?.map(code::run);
     let skip = row.maybe_int(13)?;
+    let (params, addresses) = text::given(row.maybe_text(8)?)?;
     Ok(RunRecord {
         promise: Promise {
             run,
@@ -361,7 +362,8 @@ fn run_columns(row: &dyn Fields, run: RunId) -> Result<RunRecord, String> {
             due: row.int(3)?,
             trigger: code::trigger(trigger).ok_or_else(|| format!("no trigger has code {trigger}"))?,
             promised_at: row.int(5)?,
-            params: text::params(row.maybe_text(8)?)?,
+            params,
+            addresses,
             parent: parent.map(|parent| Ok::<_, String>((parent, row.int(7)? as u32))).transpose()?,
         },
         state: RunUpdate {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use cadran_core::{Millis, SeatRecord, SeatStatus, StepRecord, StepStatus};
+use cadran_core::{Address, Millis, Promise, SeatRecord, SeatStatus, StepRecord, StepStatus};
 use serde::{Deserialize, Serialize};
 
 /// One step in a row. Names are short because the row of every run carries them.
@@ -148,13 +148,41 @@ pub(crate) fn steps(text: &str) -> Result<Vec<StepRecord>, String> {
         .collect()
 }
 
-/// `None` for an empty list.
-pub(crate) fn params_text(params: &[(Box<str>, Box<str>)]) -> Option<String> {
-    (!params.is_empty()).then(|| to_json(&params))
+/// What was given with a trigger: values alone are a list, as they always were.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Given {
+    Params(Params),
+    Both {
+        #[serde(rename = "p", default, skip_serializing_if = "Vec::is_empty")]
+        params: Params,
+        #[serde(rename = "u")]
+        addresses: Vec<Box<str>>,
+    },
 }
 
-pub(crate) fn params(text: Option<&str>) -> Result<Vec<(Box<str>, Box<str>)>, String> {
-    text.map_or(Ok(Vec::new()), |text| serde_json::from_str(text).map_err(|e| format!("params: {e}")))
+type Params = Vec<(Box<str>, Box<str>)>;
+
+/// `None` where nothing was given.
+pub(crate) fn given_text(promise: &Promise) -> Option<String> {
+    let Promise { params, addresses, .. } = promise;
+    if addresses.is_empty() {
+        return (!params.is_empty()).then(|| to_json(params));
+    }
+    let addresses = addresses.iter().map(|address| address.as_str().into()).collect();
+    Some(to_json(&Given::Both { params: params.clone(), addresses }))
+}
+
+/// Values for parameters, and executors.
+pub(crate) fn given(text: Option<&str>) -> Result<(Params, Vec<Address>), String> {
+    let Some(text) = text else { return Ok(Default::default()) };
+    match serde_json::from_str(text).map_err(|e| format!("params: {e}"))? {
+        Given::Params(params) => Ok((params, Vec::new())),
+        Given::Both { params, addresses } => {
+            let address = |text: Box<str>| text.parse().map_err(|e| format!("params: {text:?}: {e}"));
+            Ok((params, addresses.into_iter().map(address).collect::<Result<_, _>>()?))
+        }
+    }
 }
 
 /// `None` for an empty list.
@@ -192,6 +220,20 @@ mod tests {
             message: None,
             output: None,
             seats: Vec::new(),
+        }
+    }
+
+    fn promise(params: &[&str], addresses: &[&str]) -> Promise {
+        Promise {
+            run: cadran_core::RunId::from_raw(1),
+            job: cadran_core::JobId(0),
+            revision: 1,
+            due: 0,
+            trigger: cadran_core::Trigger::Manual,
+            promised_at: 0,
+            params: params.iter().map(|&name| (name.into(), "v".into())).collect(),
+            addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+            parent: None,
         }
     }
 
@@ -255,7 +297,13 @@ mod tests {
             steps_text(&[placed]),
             r#"[{"n":"a","s":"pending","p":[{"i":1,"t":2,"u":"http://10.0.0.1:9999/","l":9007199254740991,"b":7,"s":"running"}]}]"#
         );
-        assert_eq!(params_text(&[("k".into(), "v".into())]).unwrap(), r#"[["k","v"]]"#);
+        assert_eq!(given_text(&promise(&["k"], &[])).unwrap(), r#"[["k","v"]]"#);
+        assert_eq!(given_text(&promise(&[], &["http://h"])).unwrap(), r#"{"u":["http://h"]}"#);
+        assert_eq!(
+            given_text(&promise(&["k"], &["http://h", "worker:w"])).unwrap(),
+            r#"{"p":[["k","v"]],"u":["http://h","worker:w"]}"#
+        );
+        assert_eq!(given_text(&promise(&[], &[])), None);
         assert_eq!(holes_text(&[(1, 2)]).unwrap(), "[[1,2]]");
     }
 
@@ -263,7 +311,8 @@ mod tests {
     fn a_damaged_text_is_an_error_with_its_place() {
         assert!(steps("[{").unwrap_err().starts_with("steps: "));
         assert!(steps(r#"[{"n":"a","s":"odd"}]"#).unwrap_err().contains("\"odd\""));
-        assert!(params(Some("7")).is_err());
+        assert!(given(Some("7")).is_err());
+        assert!(given(Some(r#"{"u":["nowhere"]}"#)).unwrap_err().contains("nowhere"));
         assert!(holes(Some("[[1]]")).is_err());
     }
 }

@@ -39,6 +39,7 @@ fn batch(batch: u64) -> Batch {
         trigger: Trigger::Schedule,
         promised_at: batch as i64,
         params: Vec::new(),
+        addresses: Vec::new(),
         parent: None,
     };
     let put = JobPut {

@@ -34,6 +34,7 @@ pub(crate) async fn burst(store: &Store, count: usize, due: Millis) -> i128 {
                 trigger: Trigger::Schedule,
                 promised_at: now,
                 params: Vec::new(),
+                addresses: Vec::new(),
                 parent: None,
             });
         }

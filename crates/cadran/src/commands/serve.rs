@@ -26,7 +26,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::defaults;
 use crate::server::clock::{self, Clock};
 use crate::server::turn::Orders;
-use crate::server::{self, Desk, Executors, Line, Problems, revive};
+use crate::server::{self, Desk, Executors, JobFiles, Line, Problems, revive};
 
 /// Run the server: watch job files, fire every due, keep the record.
 #[derive(Debug, clap::Args)]
@@ -69,6 +69,9 @@ pub struct Args {
     /// Token shared with executors, for groups that have none of their own in the file.
     #[arg(long, env = "CADRAN_EXECUTOR_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     executor_token: Option<String>,
+    /// Let executors add, change and remove no jobs (`addJob`, `updateJob`, `removeJob` of XXL-JOB 3.5).
+    #[arg(long)]
+    no_executor_jobs: bool,
     /// Milliseconds between two looks at what executors have; waits for lost work shrink with it.
     #[arg(long, hide = true)]
     executor_look_ms: Option<u64>,
@@ -172,7 +175,8 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let executors = Arc::new(executors);
     let _ = presence.set(executors.clone());
     let files = revive::restore(&store, &mut engine, found, last_log, clock.now()).await?;
-    let mut folder = Folder::new(&jobs, ReadOptions { default_zone: zone, ..ReadOptions::default() });
+    let reading = ReadOptions { default_zone: zone, ..ReadOptions::default() };
+    let mut folder = Folder::new(&jobs, reading.clone());
     folder.known(files);
     // The files are read before the first tick: what was edited or deleted while the server was away counts.
     let problems = Problems::default();
@@ -187,7 +191,10 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     // From here on a signal is a request to stop in good order, also one that comes before we are ready.
     let mut stops = Stops::listen()?;
     let running = server::start(line.clone(), clock, engine, store.clone(), orders)?;
-    let watch = watch(folder, line, problems.clone())?;
+    let watch = watch(folder, line.clone(), problems.clone())?;
+    if !args.no_executor_jobs {
+        executors.let_write(JobFiles::new(&jobs, reading, watch.caller(), line, store.clone()));
+    }
     let pruning = tokio::spawn(prune(store.clone(), logs.clone()));
 
     let desk = Arc::new(Desk::new(&running, problems).with_executors(executors.clone()));

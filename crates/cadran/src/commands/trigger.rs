@@ -22,6 +22,9 @@ pub struct Args {
     /// A parameter, NAME=VALUE; or a value for the next positional one.
     #[arg(short = 'p', long = "param", value_name = "NAME=VALUE")]
     pub params: Vec<String>,
+    /// Let it go to these executors alone, in this order: addresses that `cadran executors` shows.
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub executors: Vec<String>,
     /// Wait until the run has ended; the exit code says how it went.
     #[arg(short, long)]
     pub wait: bool,
@@ -34,6 +37,9 @@ pub struct Args {
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let job: JobName = args.job.parse().map_err(|error| Failure::usage(format!("{error}")))?;
     let mut body = json!({ "params": params(&args.params)? });
+    if !args.executors.is_empty() {
+        body["addresses"] = json!(args.executors);
+    }
     // Inside a run: it becomes the parent, so that a job that triggers itself is bounded.
     if let Some(parent) = std::env::var("CADRAN_RUN_ID").ok().and_then(|id| id.parse::<RunId>().ok()) {
         body["parent"] = json!(parent.to_string());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cadran_core::{
     Address, Command, Dialect, Executor, GroupName, JobId, JobName, Reply, RunId, StepNo, StepRecord,
@@ -18,8 +18,8 @@ use cadran_place::{GROUPS_MAX, MEMBERS_MAX};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use super::Line;
 use super::clock::Clock;
+use super::{JobFiles, Line};
 
 /// The server's side of everything about executors.
 pub struct Executors {
@@ -31,6 +31,8 @@ pub struct Executors {
     known: Mutex<Known>,
     /// How long an executor that says nothing is believed to be there.
     silent_ms_max: i64,
+    /// Where jobs of executors are written, if that is allowed.
+    files: OnceLock<Arc<JobFiles>>,
     /// What was counted at the door.
     pub counts: Arc<DoorCounts>,
 }
@@ -75,7 +77,21 @@ impl Executors {
         engine.handle(Event::Executors(changes), now);
         let known = Mutex::new(Known { file, seen, labels });
         let silent_ms_max = engine.silent_ms_max();
-        Executors { line, clock, remote, hub, known, silent_ms_max, counts: Arc::default() }
+        Executors {
+            line,
+            clock,
+            remote,
+            hub,
+            known,
+            silent_ms_max,
+            files: OnceLock::new(),
+            counts: Arc::default(),
+        }
+    }
+
+    /// Lets executors write jobs.
+    pub fn let_write(&self, files: JobFiles) {
+        let _ = self.files.set(Arc::new(files));
     }
 
     /// The executors, by group.
@@ -250,29 +266,45 @@ impl ExecutorDesk for Executors {
         })
     }
 
-    fn job(&self, call: JobCall) -> BoxFuture<'static, Result<Option<String>, String>> {
-        let line = self.line.clone();
-        Box::pin(async move { job_call(&line, call).await })
+    fn job(&self, group: GroupName, call: JobCall) -> BoxFuture<'static, Result<Option<String>, String>> {
+        let (line, files) = (self.line.clone(), self.files.get().cloned());
+        Box::pin(async move { job_call(&line, files.as_deref(), &group, call).await })
     }
 }
 
-async fn job_call(line: &Line, call: JobCall) -> Result<Option<String>, String> {
+async fn job_call(
+    line: &Line,
+    files: Option<&JobFiles>,
+    group: &GroupName,
+    call: JobCall,
+) -> Result<Option<String>, String> {
+    let files =
+        || files.ok_or("this server lets executors write no jobs; jobs are files of its own".to_owned());
     let command = match call {
-        JobCall::Add(..) | JobCall::Update(..) | JobCall::Remove(..) => {
-            return Err("jobs are files of the server; add, change or remove the file".to_owned());
+        JobCall::Add(form) => {
+            let number = files()?.add(group, &form).await?;
+            return Ok(Some(number.to_string()));
         }
-        JobCall::Start(number) => Command::Resume { job: name_of(line, number)?.0 },
-        JobCall::Stop(number) => Command::Pause { job: name_of(line, number)?.0 },
-        JobCall::Trigger(number, text) => {
-            let (job, takes) = name_of(line, number)?;
-            let params = match (text.filter(|text| !text.is_empty()), takes) {
-                (Some(text), true) => vec![("1".into(), text.into())],
-                (Some(_), false) => {
-                    return Err(format!("job {job} takes no text; give it one positional parameter"));
+        JobCall::Update(number, form) => {
+            files()?.update(group, &known(line, group, number)?.name, &form).await?;
+            return Ok(None);
+        }
+        JobCall::Remove(number) => {
+            files()?.remove(group, &known(line, group, number)?.name).await?;
+            return Ok(None);
+        }
+        JobCall::Start(number) => Command::Resume { job: known(line, group, number)?.name },
+        JobCall::Stop(number) => Command::Pause { job: known(line, group, number)?.name },
+        JobCall::Trigger(number, text, addresses) => {
+            let KnownJob { name: job, text_param } = known(line, group, number)?;
+            let params = match (text.filter(|text| !text.is_empty()), text_param) {
+                (Some(text), Some(param)) => vec![(param, text.into())],
+                (Some(_), None) => {
+                    return Err(format!("job {job} takes no text; give it one parameter and no more"));
                 }
                 (None, _) => Vec::new(),
             };
-            Command::Trigger { job, params, parent: None }
+            Command::Trigger { job, params, addresses, parent: None }
         }
     };
     match line.command(command).await {
@@ -282,16 +314,25 @@ async fn job_call(line: &Line, call: JobCall) -> Result<Option<String>, String> 
     }
 }
 
-/// The job with a number as executors know it, and whether it takes a text.
-fn name_of(line: &Line, number: u32) -> Result<(JobName, bool), String> {
+/// A job as executors know it.
+struct KnownJob {
+    name: JobName,
+    /// The parameter that takes a text of theirs.
+    text_param: Option<Box<str>>,
+}
+
+/// The job of a group with this number. Of jobs that are not wholly its own a group hears nothing.
+fn known(line: &Line, group: &GroupName, number: u32) -> Result<KnownJob, String> {
+    let of = group.clone();
     let found = tokio::task::block_in_place(|| {
         line.look(move |engine| {
-            let name = engine.catalog().name(JobId(number.checked_sub(1)?))?.clone();
-            let takes = engine.catalog().takes_text(&name);
-            engine.catalog().find(&name).map(|_| (name, takes))
+            let catalog = engine.catalog();
+            let name = catalog.name(JobId(number.checked_sub(1)?))?.clone();
+            let text_param = catalog.text_param(&name).map(Into::into);
+            catalog.is_of(&name, &of).then_some(KnownJob { name, text_param })
         })
     });
-    found.flatten().ok_or_else(|| format!("there is no job {number}"))
+    found.flatten().ok_or_else(|| format!("group {group} has no job {number}"))
 }
 
 impl Known {

@@ -6,6 +6,7 @@ mod exclusions;
 pub mod executors;
 pub mod inbox;
 mod indexer;
+mod job_files;
 pub mod metrics;
 pub mod recorder;
 pub mod revive;
@@ -26,6 +27,7 @@ use tokio::task::JoinHandle;
 pub use desk::{Desk, Problems};
 pub use exclusions::exclusions;
 pub use executors::Executors;
+pub use job_files::JobFiles;
 
 use clock::Clock;
 use inbox::Inbox;

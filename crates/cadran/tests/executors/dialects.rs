@@ -125,41 +125,6 @@ fn a_command_for_a_group_without_workers_travels_as_a_shell_script() {
 }
 
 #[test]
-fn jobs_are_started_stopped_and_triggered_by_number_and_never_written_from_outside() {
-    let home = Home::new();
-    let server = serve(&home, "127.0.0.1:0");
-    let door = door(&server);
-    let stub = Stub::speaking(&door, Speech::Three);
-    stub.register("g");
-    home.job("quick", &job("quick", "params: none\n"));
-    let done = run(&server, "quick");
-    assert_eq!(done["status"], "succeeded");
-    let number = stub.calls("trigger")[0]["jobId"].clone();
-    let headers = [("XXL-JOB-ACCESS-TOKEN", TOKEN), ("XXL-JOB-APPNAME", "g")];
-    let ask = |verb: &str, body: Value| call(&door, verb, &body, &headers);
-    let answer = ask("triggerJob", json!({"id": number, "executorParam": "by number"}));
-    assert_eq!(answer["code"], 200, "{answer}");
-    let order = stub.wait("trigger", 2).remove(1);
-    assert_eq!(order["executorParams"], "by number", "{order}");
-    assert_eq!(ask("stopJob", json!({"id": number}))["code"], 200);
-    assert_eq!(home.json(&["jobs", "--json"])["jobs"][0]["state"], "paused");
-    assert_eq!(ask("startJob", json!({"id": number}))["code"], 200);
-    for (verb, body) in [
-        ("addJob", json!({"jobGroup": 1, "name": "x", "executorHandler": "quick"})),
-        ("updateJob", json!({"id": number, "name": "x"})),
-        ("removeJob", json!({"id": number})),
-    ] {
-        let answer = ask(verb, body);
-        assert_eq!(answer["code"], 500, "{verb}: {answer}");
-        assert!(
-            answer["msg"].as_str().is_some_and(|text| text.contains("jobs are files")),
-            "{verb}: {answer}"
-        );
-    }
-    assert_eq!(run(&server, "quick")["status"], "succeeded", "the job is as it was");
-}
-
-#[test]
 fn typed_in_addresses_are_used_in_their_order_with_their_own_token() {
     let home = Home::new();
     let port = TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");

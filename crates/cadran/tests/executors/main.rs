@@ -17,6 +17,7 @@ mod stub;
 mod two_servers;
 mod ways;
 mod workers;
+mod written;
 
 use std::net::TcpListener;
 

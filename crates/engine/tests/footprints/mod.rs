@@ -180,7 +180,12 @@ fn parameters_decide_what_is_touched() {
     world.hangs("load");
     let ask = |world: &mut World, day: Option<&str>| {
         let params = day.map(|day| ("day".into(), day.into())).into_iter().collect();
-        world.ask(Command::Trigger { job: "load".parse().unwrap(), params, parent: None })
+        world.ask(Command::Trigger {
+            job: "load".parse().unwrap(),
+            params,
+            addresses: Vec::new(),
+            parent: None,
+        })
     };
     let status = |world: &mut World, day: Option<&str>| {
         let Ok(Reply::Run(run)) = ask(world, day) else { panic!() };

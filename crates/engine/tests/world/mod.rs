@@ -196,7 +196,12 @@ impl World {
     }
 
     pub fn trigger_from(&mut self, job: &str, parent: Option<RunId>) -> Result<RunId, Refusal> {
-        match self.ask(Command::Trigger { job: job.parse().unwrap(), params: vec![], parent })? {
+        match self.ask(Command::Trigger {
+            job: job.parse().unwrap(),
+            params: vec![],
+            addresses: Vec::new(),
+            parent,
+        })? {
             Reply::Run(run) => Ok(run),
             reply => panic!("{reply:?}"),
         }

@@ -402,6 +402,7 @@ impl WireStart {
             due: self.due,
             trigger,
             params: boxes(self.params),
+            addresses: Vec::new(),
             shard_index: self.shard.0,
             shard_total: self.shard.1,
         };

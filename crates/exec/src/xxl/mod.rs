@@ -7,6 +7,7 @@
 mod client;
 mod departure;
 mod exchange;
+pub mod form;
 mod lane;
 pub(crate) mod ledger;
 mod options;

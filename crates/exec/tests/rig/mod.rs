@@ -176,6 +176,7 @@ pub fn start_with(
         due: 1_700_000_000_123,
         trigger: Trigger::Manual,
         params: params.iter().map(boxed).collect(),
+        addresses: Vec::new(),
         shard_index: 2,
         shard_total: 5,
     };

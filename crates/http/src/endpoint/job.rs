@@ -139,6 +139,9 @@ pub(super) struct TriggerBody {
     #[serde(default)]
     #[schema(value_type = Object)]
     params: Params,
+    /// The executors it may go to, in this order: of those that are there. All of the job's groups without them.
+    #[serde(default)]
+    addresses: Vec<String>,
     /// The run that asks, when a run asks.
     parent: Option<String>,
 }
@@ -166,8 +169,11 @@ pub(super) async fn trigger(
     JsonBody(body): JsonBody<TriggerBody>,
 ) -> Result<(StatusCode, Json<Triggered>), ApiError> {
     let parent = request::run_field(body.parent.as_deref())?;
+    let address = |text: &String| request::address_field(text);
+    let addresses = body.addresses.iter().map(address).collect::<Result<_, _>>()?;
     let name = job.to_string();
-    match state.server.command(Command::Trigger { job, params: body.params.0, parent }).await? {
+    let command = Command::Trigger { job, params: body.params.0, addresses, parent };
+    match state.server.command(command).await? {
         Reply::Run(run) => Ok((StatusCode::CREATED, Json(Triggered { run: run.to_string(), job: name }))),
         other => Err(ApiError::bug(format_args!("a trigger was answered with {other:?}"))),
     }
@@ -343,7 +349,10 @@ mod tests {
         check(r#"{"params": {"a": {}}}"#, Err("a text, a number or a boolean"));
         check(r#"{"params": {"a": null}}"#, Err("a text, a number or a boolean"));
         check(r#"{"params": "a=b"}"#, Err("line 1 column"));
-        check(r#"{"param": {}}"#, Err("unknown field `param`, expected `params` or `parent`"));
+        check(
+            r#"{"param": {}}"#,
+            Err("unknown field `param`, expected one of `params`, `addresses`, `parent`"),
+        );
         check(r#"{"params": {}, "params": {}}"#, Err("duplicate field"));
     }
 }

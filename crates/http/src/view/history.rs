@@ -104,6 +104,7 @@ mod tests {
             trigger: Trigger::Schedule,
             promised_at: 0,
             params: Vec::new(),
+            addresses: Vec::new(),
             parent: None,
         };
         let state = RunUpdate { status: RunStatus::Succeeded, attempt: 1, ..RunUpdate::promised(run) };

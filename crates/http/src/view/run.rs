@@ -46,6 +46,9 @@ pub(crate) struct RunItem {
     /// Values given with the trigger, by name or position.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) params: BTreeMap<String, String>,
+    /// The executors it may go to, where the trigger named some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) addresses: Vec<String>,
     /// The run that asked for this one, or that this is a share of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent: Option<String>,
@@ -207,6 +210,7 @@ impl RunItem {
                 .iter()
                 .map(|(name, value)| (name.to_string(), value.to_string()))
                 .collect(),
+            addresses: promise.addresses.iter().map(ToString::to_string).collect(),
             parent: promise.parent.map(|(run, _)| run.to_string()),
             skip_reason: state.skip.map(|reason| reason.word()),
             explanation: explanation(state),

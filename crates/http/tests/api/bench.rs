@@ -282,6 +282,7 @@ fn promise(no: u64, trigger: Trigger) -> Promise {
         trigger,
         promised_at: NOW - 5_000,
         params: if trigger == Trigger::Manual { vec![("who".into(), "me".into())] } else { Vec::new() },
+        addresses: Vec::new(),
         parent: (trigger == Trigger::Manual).then(|| (run(10), 0)),
     }
 }

@@ -22,6 +22,7 @@ async fn commands_reach_the_server_and_its_reply_comes_back() {
             Command::Trigger {
                 job: job(),
                 params: vec![("b".into(), "1".into()), ("a".into(), "$(reboot)".into())],
+                addresses: Vec::new(),
                 parent: Some(run(10)),
             },
             201,
@@ -29,10 +30,11 @@ async fn commands_reach_the_server_and_its_reply_comes_back() {
         ),
         (
             "jobs/nightly/trigger",
-            r#"{"params": ["x", "y"]}"#,
+            r#"{"params": ["x", "y"], "addresses": ["http://h:1", "worker:w"]}"#,
             Command::Trigger {
                 job: job(),
                 params: vec![("1".into(), "x".into()), ("2".into(), "y".into())],
+                addresses: vec!["http://h:1".parse().unwrap(), "worker:w".parse().unwrap()],
                 parent: None,
             },
             201,
@@ -41,7 +43,7 @@ async fn commands_reach_the_server_and_its_reply_comes_back() {
         (
             "jobs/nightly/trigger",
             "",
-            Command::Trigger { job: job(), params: vec![], parent: None },
+            Command::Trigger { job: job(), params: vec![], addresses: Vec::new(), parent: None },
             201,
             json!({ "run": id, "job": "nightly" }),
         ),
@@ -79,6 +81,7 @@ async fn refusals_come_back_with_status_and_advice() {
         (Refusal::RunEnded(run(1)), 409, "run_ended"),
         (Refusal::NotRetryable(run(1), "it succeeded"), 409, "not_retryable"),
         (Refusal::Params("no parameter named x".into()), 422, "bad_params"),
+        (Refusal::Addresses("nobody is there".into()), 422, "bad_addresses"),
         (Refusal::Limit("runs may nest 8 deep".into()), 429, "limit"),
         (Refusal::Busy("the server is stopping"), 503, "busy"),
     ];

@@ -21,7 +21,7 @@ use shared::Shared;
 use walk::Found;
 
 pub use walk::FILES_MAX;
-pub use watch::{WatchHandle, WatchOptions, watch};
+pub use watch::{Caller, WatchHandle, WatchOptions, watch};
 
 /// A file that was written so recently may not be complete: an error in it is looked at again before it is reported.
 pub(crate) const HALF_WRITTEN_MS: Millis = 1_000;

@@ -57,10 +57,36 @@ pub struct WatchHandle {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Somebody who asks for looks at a watched folder. Cheap to clone; it does not keep the watch alive.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    bell: Arc<Bell>,
+}
+
+impl Caller {
+    /// Asks for a look now, and waits until it is over and what it found was told. False when that takes longer than
+    /// `patience`, or the watch has ended.
+    pub fn look_now(&self, patience: Duration) -> bool {
+        let mut signal = self.bell.lock();
+        signal.asked += 1;
+        let wanted = signal.asked;
+        self.bell.rung.notify_all();
+        let waits = |signal: &mut Signal| signal.answered < wanted && !signal.stop;
+        let waited = self.bell.rung.wait_timeout_while(signal, patience, waits);
+        let (signal, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        signal.answered >= wanted
+    }
+}
+
 impl WatchHandle {
-    /// Asks for a look now.
+    /// Asks for a look soon.
     pub fn rescan(&self) {
         self.bell.ring(|signal| signal.dirty = true);
+    }
+
+    /// For somebody who changes files and wants to know when they count.
+    pub fn caller(&self) -> Caller {
+        Caller { bell: self.bell.clone() }
     }
 
     /// Whether the watch has ended by itself, which only a bug can cause.
@@ -104,8 +130,18 @@ struct Bell {
 struct Signal {
     dirty: bool,
     stop: bool,
+    /// How many looks were asked for, and how many of these are answered: by one that began afterwards.
+    asked: u64,
+    answered: u64,
     /// The system has stopped giving hints for some directory, and why.
     blind: Option<String>,
+}
+
+impl Signal {
+    /// Whether somebody waits for a look.
+    fn is_asked(&self) -> bool {
+        self.asked > self.answered
+    }
 }
 
 impl Bell {
@@ -120,12 +156,12 @@ impl Bell {
 
     /// Waits for a hint, but no longer than `limit`; whether one came. `None` when it is time to stop.
     fn wait(&self, limit: Duration) -> Option<bool> {
-        self.pause(limit, |signal| !signal.dirty && !signal.stop)
+        self.pause(limit, |signal| !signal.dirty && !signal.stop && !signal.is_asked())
     }
 
     /// Waits for `time`; whether a hint came meanwhile. `None` when it is time to stop.
     fn hear(&self, time: Duration) -> Option<bool> {
-        self.pause(time, |signal| !signal.stop)
+        self.pause(time, |signal| !signal.stop && !signal.is_asked())
     }
 
     fn pause(&self, time: Duration, goes_on: impl FnMut(&mut Signal) -> bool) -> Option<bool> {
@@ -153,6 +189,7 @@ impl Watch {
         loop {
             // Asked for before the look: what happens during the look rings the bell again.
             self.ask_for_hints();
+            let asked = self.bell.lock().asked;
             let mut scan = self.folder.scan(wall_clock());
             scan.polling.clone_from(&self.polling);
             let pause = self.pause(&scan);
@@ -161,6 +198,7 @@ impl Watch {
                 first = false;
                 on_change(scan);
             }
+            self.bell.ring(|signal| signal.answered = asked);
             if self.rest(pause).is_none() {
                 return;
             }
@@ -188,7 +226,8 @@ impl Watch {
         let settle = self.options.settle.max(Duration::from_millis(1));
         let rounds = self.options.settle_max.as_millis() / settle.as_millis();
         for _ in 0..rounds {
-            if !self.bell.hear(settle)? {
+            // Whoever asks for a look has written what is to be seen: there is nothing to settle.
+            if !self.bell.hear(settle)? || self.bell.lock().is_asked() {
                 break;
             }
         }

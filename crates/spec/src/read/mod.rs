@@ -27,6 +27,7 @@ pub use resources::{RESOURCES_FILE, Resources};
 
 pub use fields::{Key, Shape, key};
 pub use settings::{Section, read_settings};
+pub use target::HERE;
 
 /// Steps of one run at once, for a file that does not say.
 pub const MAX_ACTIVE_STEPS_DEFAULT: u16 = 64;

@@ -28,8 +28,8 @@ const LABEL_BYTES_MAX: usize = 128;
 /// Runs of one job at once on one executor.
 const CONCURRENCY_MAX: i64 = 1000;
 
-/// The word for the executor inside the server.
-const HERE: &str = "local";
+/// The word for the executor inside the server: no group can be called so.
+pub const HERE: &str = "local";
 
 const PLACE: Shape = Shape { what: "`executor`", keys: &[key("group"), key("labels")], unsupported: &[] };
 

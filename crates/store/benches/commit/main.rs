@@ -187,6 +187,7 @@ fn batch(work: &str, tick: u64) -> Batch {
                     trigger: Trigger::Schedule,
                     promised_at: due - 4000,
                     params: Vec::new(),
+                    addresses: Vec::new(),
                     parent: None,
                 })
                 .collect(),

@@ -40,6 +40,7 @@ pub(crate) fn promise(raw: u64, job: u32, due: Millis) -> Promise {
         trigger: Trigger::Schedule,
         promised_at: due - 5,
         params: Vec::new(),
+        addresses: Vec::new(),
         parent: None,
     }
 }

@@ -20,6 +20,7 @@ pub(crate) async fn a_run_comes_back_as_it_was_written(fixture: &Fixture) {
         trigger: Trigger::Manual,
         promised_at: -1,
         params: vec![("1".into(), "it's \"so\"".into()), ("é".into(), "".into())],
+        addresses: vec!["http://h:9999/".parse().unwrap(), "worker:w-1".parse().unwrap()],
         parent: Some((run(u64::MAX), 31)),
         ..promise(1 << 62, 0, i64::MAX)
     };

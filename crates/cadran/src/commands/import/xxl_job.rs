@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cadran_core::{GlueKind, JobName};
+use cadran_core::JobName;
 use cadran_spec::{ReadOptions, read_job};
 use serde_json::Value;
 
 use super::dump::{Row, Table};
+use crate::xxl_job::{JobInfo, plain_name};
 
 /// What became of a dump.
 #[derive(Debug, Default)]
@@ -80,13 +81,11 @@ pub(super) fn convert(tables: &BTreeMap<String, Table>, zone: &str) -> Result<Co
 
 /// The handler's name as far as it is fit, and the number, which is unique.
 fn name_of(row: &Row<'_>) -> JobName {
-    let plain = |text: &str| -> String {
-        text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).take(60).collect()
+    let id = plain_name([row.get("id")]).unwrap_or_default();
+    let text = match plain_name([row.get("executor_handler")]) {
+        Some(handler) => format!("{handler}-{id}"),
+        None => format!("job-{id}"),
     };
-    let handler = plain(row.get("executor_handler"));
-    let handler = handler.trim_start_matches('-');
-    let id = plain(row.get("id"));
-    let text = if handler.is_empty() { format!("job-{id}") } else { format!("{handler}-{id}") };
     text.parse().unwrap_or_else(|_| "job".parse().unwrap_or_else(|_| unreachable!("a plain name")))
 }
 
@@ -98,119 +97,43 @@ fn job_text(
     name: &JobName,
     remarks: &mut Vec<String>,
 ) -> String {
-    let mut text = String::new();
-    let mut line = |key: &str, value: &str| put(&mut text, "", key, value);
     let mut remark = |what: String| remarks.push(format!("{name}: {what}"));
-    line("description", row.get("job_desc").trim());
-    if !row.get("author").trim().is_empty() {
-        line("labels", &format!("author={}", row.get("author").trim().replace([',', '='], " ")));
-    }
-    let stopped = row.get("trigger_status") == "0";
     // Before 2.3 there was a cron expression and nothing else.
-    let (kind, conf) = match row.get("job_cron") {
+    let schedule = match row.get("job_cron") {
         "" => (row.get("schedule_type"), row.get("schedule_conf").trim()),
         cron => ("CRON", cron.trim()),
     };
-    let off = if stopped { "# schedule" } else { "schedule" };
-    match kind {
-        "CRON" => {
-            line(off, conf);
-            line("dialect", "quartz");
-            line("timezone", zone);
+    let children = row.get("child_jobid").split(',').map(str::trim).filter(|id| !id.is_empty());
+    let children = children.filter_map(|id| {
+        let child = names.get(id).cloned();
+        if child.is_none() {
+            remark(format!("its child {id} is not there"));
         }
-        "FIX_RATE" => line(off, &format!("every {conf}s")),
-        "NONE" | "" => {}
-        other => remark(format!("its schedule {other} {conf} is not known; it runs by hand only")),
-    }
-    if stopped && !matches!(kind, "NONE" | "") {
+        child
+    });
+    let number = |column: &str| row.get(column).parse::<u32>().unwrap_or(0);
+    let info = JobInfo {
+        description: row.get("job_desc"),
+        author: row.get("author"),
+        alarm_email: row.get("alarm_email"),
+        schedule,
+        zone: Some(zone),
+        rests: row.get("trigger_status") == "0",
+        misfire: row.get("misfire_strategy"),
+        route: row.get("executor_route_strategy"),
+        block: row.get("executor_block_strategy"),
+        handler: row.get("executor_handler").trim(),
+        param: row.get("executor_param"),
+        timeout_secs: number("executor_timeout"),
+        retries: number("executor_fail_retry_count"),
+        glue_type: row.get("glue_type"),
+        glue_source: row.get("glue_source"),
+        children: children.collect(),
+    };
+    if info.rests && info.has_schedule() {
         remark("it was stopped: its schedule is written as a comment".into());
     }
-    line("misfire", if row.get("misfire_strategy") == "FIRE_ONCE_NOW" { "once" } else { "skip" });
-    // There, what is still on is the executor's business alone.
-    line("overlap", "allow");
-    line("executor", group);
-    if !row.get("executor_route_strategy").is_empty() {
-        line("route", &row.get("executor_route_strategy").to_ascii_lowercase());
-    }
-    if !row.get("executor_block_strategy").is_empty() {
-        line("block", row.get("executor_block_strategy"));
-    }
-    let secs = |column: &str| row.get(column).parse::<u32>().unwrap_or(0);
-    if secs("executor_timeout") > 0 {
-        line("timeout", &format!("{}s", secs("executor_timeout")));
-    }
-    if secs("executor_fail_retry_count") > 0 {
-        let limit = secs("executor_fail_retry_count").min(1000);
-        let _ = writeln!(text, "retry: {{limit: {limit}, interval: 10s}}");
-    }
-    let mut line = |key: &str, value: &str| put(&mut text, "", key, value);
-    let params = row.get("executor_param");
-    // As a positional parameter it can be given anew with each trigger; a text that would be taken apart cannot.
-    let whole =
-        params.contains(['=', '$', '"', '\'', '\\']) || params.trim() != params || params.contains("  ");
-    let glue = glue_of(row.get("glue_type"));
-    match (glue, whole) {
-        (None, false) => {
-            line("handler", row.get("executor_handler").trim());
-            if !params.is_empty() {
-                line("params", params);
-            }
-        }
-        (Some(kind), false) => {
-            line("glue", kind.word());
-            line("script", row.get("glue_source"));
-            if !params.is_empty() {
-                line("params", params);
-            }
-        }
-        (glue, true) => {
-            let _ = writeln!(text, "steps:\n  - name: main");
-            let mut line = |key: &str, value: &str| put(&mut text, "    ", key, value);
-            match glue {
-                None => line("handler", row.get("executor_handler").trim()),
-                Some(kind) => {
-                    line("glue", kind.word());
-                    line("script", row.get("glue_source"));
-                }
-            }
-            line("params", &params.replace("$", "$$"));
-        }
-    }
-    let children: Vec<Value> = row
-        .get("child_jobid")
-        .split(',')
-        .map(str::trim)
-        .filter(|id| !id.is_empty())
-        .filter_map(|id| match names.get(id) {
-            Some(child) => Some(Value::from(child.as_str())),
-            None => {
-                remark(format!("its child {id} is not there"));
-                None
-            }
-        })
-        .collect();
-    if !children.is_empty() {
-        let _ = writeln!(text, "children: {}", Value::Array(children));
-    }
-    if !row.get("alarm_email").trim().is_empty() {
-        remark(format!(
-            "alarms to {}: send them from `handlers: {{failure: …}}`",
-            row.get("alarm_email").trim()
-        ));
-    }
-    if !matches!(row.get("glue_type"), "" | "BEAN") && glue.is_none() {
-        remark(format!("its glue type {} is not known", row.get("glue_type")));
-    }
-    text
-}
-
-/// A line of a file. A text in JSON is one in YAML.
-fn put(text: &mut String, indent: &str, key: &str, value: &str) {
-    let _ = writeln!(text, "{indent}{key}: {}", Value::from(value));
-}
-
-fn glue_of(word: &str) -> Option<GlueKind> {
-    GlueKind::from_word(&word.strip_prefix("GLUE_")?.to_ascii_lowercase())
+    info.text(group, remark)
 }
 
 #[cfg(test)]
@@ -251,12 +174,12 @@ INSERT INTO `xxl_job_info` (`id`,`job_group`,`job_desc`,`author`,`alarm_email`,`
             (target.group.as_str(), target.route.word(), target.block.word()),
             ("billing", "round", "serial")
         );
-        assert_eq!((one.body.timeout_ms, step.retry.limit, one.body.params.len()), (Some(300_000), 2, 2));
+        assert_eq!((one.body.timeout_ms, step.retry.limit, one.body.params.len()), (Some(300_000), 2, 1));
+        assert_eq!(one.body.params[0].default, "2026 full");
         assert_eq!(one.body.children.iter().map(JobName::as_str).collect::<Vec<_>>(), ["job-2"]);
         let two = read(1);
         assert!(two.schedules.is_empty(), "it was stopped");
-        let target = two.body.steps[0].target.as_deref().expect("a target");
-        assert_eq!(target.params.as_deref(), Some("a=b $${X}"));
+        assert_eq!(two.body.params[0].default, "a=b ${X}");
         assert_eq!(two.body.description, "报表");
         let all = out.remarks.join("\n");
         for says in [

@@ -1,0 +1,254 @@
+//! Jobs that executors write: files like all others, below `xxl-job/GROUP/` of the jobs folder.
+//!
+//! What an executor says is written as a job file and read back the way every file is: there is no second way for a job
+//! to come into force. A group has its own directory and changes nothing outside of it, and its jobs run on its own
+//! executors alone.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cadran_core::{Command, GroupName, JobName};
+use cadran_exec::xxl::form::JobForm;
+use cadran_place::job_number;
+use cadran_spec::{Caller, ReadOptions, read_job};
+use cadran_store::Store;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::Line;
+use crate::xxl_job::{JobInfo, plain_name};
+
+/// The directory below the jobs folder.
+const DIRECTORY: &str = "xxl-job";
+
+/// Job files of one group: far more than people write, far fewer than a folder may have in all.
+const FILES_MAX: usize = 10_000;
+
+/// Jobs of the same name that are told apart by a number.
+const NAMES_MAX: usize = FILES_MAX;
+
+/// How long a file may take to come into force, and a call to have its turn.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Writes, changes and removes job files for executors.
+pub struct JobFiles {
+    root: PathBuf,
+    reading: ReadOptions,
+    caller: Caller,
+    line: Line,
+    store: Store,
+    /// One call at a time: names are found free, and then taken.
+    turn: Mutex<()>,
+}
+
+impl JobFiles {
+    /// For the jobs folder at `root`, which is watched.
+    pub fn new(root: &Path, reading: ReadOptions, caller: Caller, line: Line, store: Store) -> JobFiles {
+        JobFiles { root: root.to_owned(), reading, caller, line, store, turn: Mutex::new(()) }
+    }
+
+    /// Makes a job, and says its number. Its schedule rests.
+    pub async fn add(&self, group: &GroupName, form: &JobForm) -> Result<u32, String> {
+        let text = self.text(group, form, false)?;
+        let resting = self.text(group, form, true)?;
+        let _turn = timeout(PATIENCE, self.turn.lock()).await.map_err(|_| "too many jobs are written")?;
+        let name = self.free_name(group, form).await?;
+        let path = self.path(group, &name);
+        let made = async {
+            // First without its schedule, until it is known to rest: no due can slip through.
+            self.write(&path, &resting).await?;
+            let number = self.number(group, &name)?;
+            if text != resting {
+                let paused = self.line.command(Command::Pause { job: name.clone() }).await;
+                paused.map_err(|refusal| refusal.to_string())?;
+                self.write(&path, &text).await?;
+            }
+            Ok(number)
+        };
+        let made = made.await;
+        match &made {
+            Ok(number) => tracing::info!(%group, job = %name, number, "an executor added a job"),
+            // Nobody knows its number: nobody could remove it.
+            Err(_) => drop(self.delete(&path).await),
+        }
+        made
+    }
+
+    /// Makes a job what is described now. Whether its schedule rests stays as it was.
+    pub async fn update(&self, group: &GroupName, name: &JobName, form: &JobForm) -> Result<(), String> {
+        let text = self.text(group, form, false)?;
+        let _turn = timeout(PATIENCE, self.turn.lock()).await.map_err(|_| "too many jobs are written")?;
+        let path = self.own(group, name).await?;
+        self.write(&path, &text).await?;
+        tracing::info!(%group, job = %name, "an executor changed a job");
+        Ok(())
+    }
+
+    /// Removes a job. What runs goes on to its end.
+    pub async fn remove(&self, group: &GroupName, name: &JobName) -> Result<(), String> {
+        let _turn = timeout(PATIENCE, self.turn.lock()).await.map_err(|_| "too many jobs are written")?;
+        let path = self.own(group, name).await?;
+        self.delete(&path).await?;
+        tracing::info!(%group, job = %name, "an executor removed a job");
+        Ok(())
+    }
+
+    /// The file of a job, with its schedule or while that rests. It is read once here, so that a mistake is answered.
+    fn text(&self, group: &GroupName, form: &JobForm, rests: bool) -> Result<String, String> {
+        if group.as_str() == cadran_spec::HERE {
+            return Err(format!("in job files `{group}` is the server itself; give the group another name"));
+        }
+        let info = JobInfo { rests, ..JobInfo::of(form)? };
+        let mut head =
+            format!("# Written by executors of group {group}, and written again when they change the job.\n");
+        let mut remark = |text: &str| {
+            // One line, whatever is in it: the rest of a comment would be part of the job.
+            let plain =
+                |c: char| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c };
+            head.push_str("# ");
+            head.extend(text.chars().map(plain));
+            head.push('\n');
+        };
+        if !form.glue_remark.trim().is_empty() {
+            remark(form.glue_remark.trim());
+        }
+        let body = info.text(group.as_str(), |text| remark(&text));
+        let text = head + &body;
+        let read = read_job(text.as_bytes(), "job", &self.reading).map_err(|found| {
+            let why = found.first().map(|found| found.message.as_str()).unwrap_or_default();
+            format!("such a job cannot be: {why}")
+        })?;
+        if !read.job.body.is_of(group) {
+            return Err(format!("such a job would not run on group {group}"));
+        }
+        Ok(text)
+    }
+
+    /// A name that no job has, made of what the job is called or else of its handler.
+    async fn free_name(&self, group: &GroupName, form: &JobForm) -> Result<JobName, String> {
+        let directory = self.root.join(DIRECTORY).join(group.as_str());
+        let files = blocking(move || match fs::read_dir(&directory) {
+            Ok(entries) => Ok(entries.take(FILES_MAX).count()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(format!("the jobs of the group cannot be read: {error}")),
+        });
+        if files.await? >= FILES_MAX {
+            return Err(format!("group {group} has {FILES_MAX} jobs already; remove some"));
+        }
+        let plain = plain_name([form.name.as_str(), &form.executor_handler]);
+        let plain = plain.unwrap_or_else(|| "job".to_owned());
+        let mut from = 1;
+        while from <= NAMES_MAX {
+            let plain = plain.clone();
+            let free = self.look(move |engine| {
+                (from..=NAMES_MAX).find_map(|no| {
+                    let name = if no == 1 { plain.clone() } else { format!("{plain}-{no}") };
+                    let name: JobName = name.parse().ok()?;
+                    engine.catalog().find(&name).is_none().then_some((no, name))
+                })
+            });
+            let Some((no, name)) = free? else { break };
+            // A file that is not in force, because of a mistake in it, is not ours to replace.
+            if !self.path(group, &name).exists() {
+                return Ok(name);
+            }
+            from = no + 1;
+        }
+        Err(format!("{NAMES_MAX} jobs are called {plain} already; give this one another name"))
+    }
+
+    /// The file of a job that executors of the group wrote.
+    async fn own(&self, group: &GroupName, name: &JobName) -> Result<PathBuf, String> {
+        let job = self.store.job(name).await.map_err(|error| error.to_string())?;
+        let source = job.map(|job| job.put.source).unwrap_or_default();
+        if *source != *format!("{DIRECTORY}/{group}/{name}.yaml") {
+            return Err(format!(
+                "job {name} was not written by executors of group {group}; change its file on the server, or move \
+                 it to {DIRECTORY}/{group}/{name}.yaml there"
+            ));
+        }
+        Ok(self.path(group, name))
+    }
+
+    fn path(&self, group: &GroupName, name: &JobName) -> PathBuf {
+        self.root.join(DIRECTORY).join(group.as_str()).join(format!("{name}.yaml"))
+    }
+
+    /// The number of a job that is in force, on a group.
+    fn number(&self, group: &GroupName, name: &JobName) -> Result<u32, String> {
+        let (group, name) = (group.clone(), name.clone());
+        let number = self.look(move |engine| {
+            let job = engine.catalog().find(&name)?;
+            engine.catalog().is_of(&name, &group).then(|| job_number(job))
+        });
+        number?.ok_or_else(|| "the job did not come into force; see what the server's log says".to_owned())
+    }
+
+    fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&cadran_engine::Engine) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let found = tokio::task::block_in_place(|| self.line.look(look));
+        found.ok_or_else(|| "the server is too busy; try again in a moment".to_owned())
+    }
+
+    /// Writes a file, whole or not at all, and waits until it counts.
+    async fn write(&self, path: &Path, text: &str) -> Result<(), String> {
+        let (path, text, caller) = (path.to_owned(), text.to_owned(), self.caller.clone());
+        blocking(move || {
+            put(&path, &text).map_err(|error| format!("the job's file cannot be written: {error}"))?;
+            seen(&caller)
+        })
+        .await
+    }
+
+    async fn delete(&self, path: &Path) -> Result<(), String> {
+        let (path, caller) = (path.to_owned(), self.caller.clone());
+        blocking(move || {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(format!("the job's file cannot be removed: {error}"));
+                }
+                _ => {}
+            }
+            sync_directory(&path).map_err(|error| format!("the job's file cannot be removed: {error}"))?;
+            seen(&caller)
+        })
+        .await
+    }
+}
+
+fn seen(caller: &Caller) -> Result<(), String> {
+    let late = || "it is written, and counts as soon as the server has looked at its jobs folder".to_owned();
+    caller.look_now(PATIENCE).then_some(()).ok_or_else(late)
+}
+
+/// What is acknowledged is on disk.
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(path);
+    fs::create_dir_all(directory)?;
+    // Hidden files are no job files.
+    let half = directory.join(".half-written");
+    let mut file = File::create(&half)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&half, path)?;
+    sync_directory(path)
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    match path.parent().map(File::open) {
+        Some(Ok(directory)) => directory.sync_all(),
+        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err("an error inside of the server".to_owned()))
+}
