@@ -18,7 +18,7 @@ const SAMPLE: usize = 1 << 8;
 /// From so many wants on all are [sifted](Sieve) at once: when hardly any of the sample are refused, and when many are. Where
 /// most are, it is cheaper to stop each at the first key that is taken.
 const FEW_REFUSED: usize = 1 << 13;
-const MANY_REFUSED: usize = 1 << 19;
+const MANY_REFUSED: usize = 1 << 21;
 
 /// Footprints for which room is made at once: as many as have a bit in a word.
 const TOGETHER: usize = 64;

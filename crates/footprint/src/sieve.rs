@@ -34,13 +34,14 @@ const LOOKS_MAX: usize = 64;
 
 /// Bits of a want's number.
 const NUMBER_BITS: u32 = 28;
-const CLASS_SHIFT: u32 = NUMBER_BITS + 1;
-const HASH_SHIFT: u32 = CLASS_SHIFT + 2;
+const WRITES_SHIFT: u32 = NUMBER_BITS + 2;
+const HASH_SHIFT: u32 = WRITES_SHIFT + 1;
 
 /// How many wants are sifted at most.
 pub(crate) const WANTS_MAX: usize = (1 << NUMBER_BITS) - 1;
 
-/// A want, packed: 33 bits of its hash, its class, whether it writes, and its number, counted from one.
+/// A want, packed: 33 bits of its hash, whether it writes, its class, and its number, counted from one. The bits of a use
+/// stand side by side as they do here.
 #[derive(Clone, Copy)]
 struct Sought(u64);
 
@@ -51,9 +52,7 @@ impl Sought {
     #[inline]
     fn new(want: &Want, number: u64) -> Sought {
         let hash = want.key.hash() >> HASH_SHIFT << HASH_SHIFT;
-        // The bits of a use stand as they do here, except that writing comes last.
-        let used = u64::from(want.used.class()) << 1 | u64::from(want.used.writes());
-        Sought(hash | used << NUMBER_BITS | number)
+        Sought(hash | u64::from(want.used.bits()) << NUMBER_BITS | number)
     }
 
     #[inline]
@@ -63,7 +62,7 @@ impl Sought {
 
     #[inline]
     fn writes(self) -> u8 {
-        (self.0 >> NUMBER_BITS) as u8 & 1
+        (self.0 >> WRITES_SHIFT) as u8 & 1
     }
 
     /// Its part, by the first bits of its hash.
@@ -76,7 +75,7 @@ impl Sought {
     /// Whether these may be of the same key.
     #[inline]
     fn may_be(self, other: Sought) -> bool {
-        (self.0 ^ other.0) >> CLASS_SHIFT == 0
+        (self.0 ^ other.0) & !(1 << WRITES_SHIFT) < 1 << NUMBER_BITS
     }
 }
 
@@ -161,14 +160,15 @@ impl Sieve {
         self.parted.resize((room as usize) << bits, Sought::VACANT);
         for (want, number) in wants.iter().zip(1..) {
             let sought = Sought::new(want, number);
-            let (start, end) = &mut self.parts[sought.part(bits)];
-            if *end - *start == room {
-                return false;
+            // What finds no room is written over the part that follows, or nowhere, and all is done again.
+            if let Some((_, end)) = self.parts.get_mut(sought.part(bits)) {
+                if let Some(place) = self.parted.get_mut(*end as usize) {
+                    *place = sought;
+                }
+                *end += 1;
             }
-            self.parted[*end as usize] = sought;
-            *end += 1;
         }
-        true
+        self.parts.iter().all(|(start, end)| end - start <= room)
     }
 
     /// Scatters all wants into parts of the room that they need.
@@ -447,6 +447,20 @@ mod tests {
                 })
                 .collect();
             sift(&footprints, &format!("seed {seed}"));
+        }
+    }
+
+    #[test]
+    fn a_key_that_very_many_want_finds_room() {
+        // Enough for several parts, of which the one of that key, the last or another, has no room for all who want it.
+        for hot in 0..8 {
+            let key = |at: u64| ResourceKey::new(1, if at.is_multiple_of(2) { hot } else { 100 + at / 3 });
+            let set = |at: u64| if at.is_multiple_of(5) { Set::NodeWrites } else { Set::NodeReads };
+            let footprints: Vec<Footprint> = (1..3 * PART as u64 / 2)
+                .map(|at| Footprint::new().with(Set::NodeReads, key(2 * at)).with(set(at), key(2 * at + 1)))
+                .chain([Footprint::new().with(Set::NodeWrites, key(0))])
+                .collect();
+            sift(&footprints, &format!("hot {hot}"));
         }
     }
 
