@@ -51,8 +51,8 @@ impl JobFiles {
 
     /// Makes a job, and says its number. Its schedule rests.
     pub async fn add(&self, group: &GroupName, form: &JobForm) -> Result<u32, String> {
-        let text = self.text(group, form, false)?;
-        let resting = self.text(group, form, true)?;
+        let text = job_text(group, form, false, &self.reading)?;
+        let resting = job_text(group, form, true, &self.reading)?;
         let _turn = timeout(PATIENCE, self.turn.lock()).await.map_err(|_| "too many jobs are written")?;
         let name = self.free_name(group, form).await?;
         let path = self.path(group, &name);
@@ -78,7 +78,7 @@ impl JobFiles {
 
     /// Makes a job what is described now. Whether its schedule rests stays as it was.
     pub async fn update(&self, group: &GroupName, name: &JobName, form: &JobForm) -> Result<(), String> {
-        let text = self.text(group, form, false)?;
+        let text = job_text(group, form, false, &self.reading)?;
         let _turn = timeout(PATIENCE, self.turn.lock()).await.map_err(|_| "too many jobs are written")?;
         let path = self.own(group, name).await?;
         self.write(&path, &text).await?;
@@ -93,37 +93,6 @@ impl JobFiles {
         self.delete(&path).await?;
         tracing::info!(%group, job = %name, "an executor removed a job");
         Ok(())
-    }
-
-    /// The file of a job, with its schedule or while that rests. It is read once here, so that a mistake is answered.
-    fn text(&self, group: &GroupName, form: &JobForm, rests: bool) -> Result<String, String> {
-        if group.as_str() == cadran_spec::HERE {
-            return Err(format!("in job files `{group}` is the server itself; give the group another name"));
-        }
-        let info = JobInfo { rests, ..JobInfo::of(form)? };
-        let mut head =
-            format!("# Written by executors of group {group}, and written again when they change the job.\n");
-        let mut remark = |text: &str| {
-            // One line, whatever is in it: the rest of a comment would be part of the job.
-            let plain =
-                |c: char| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c };
-            head.push_str("# ");
-            head.extend(text.chars().map(plain));
-            head.push('\n');
-        };
-        if !form.glue_remark.trim().is_empty() {
-            remark(form.glue_remark.trim());
-        }
-        let body = info.text(group.as_str(), |text| remark(&text));
-        let text = head + &body;
-        let read = read_job(text.as_bytes(), "job", &self.reading).map_err(|found| {
-            let why = found.first().map(|found| found.message.as_str()).unwrap_or_default();
-            format!("such a job cannot be: {why}")
-        })?;
-        if !read.job.body.is_of(group) {
-            return Err(format!("such a job would not run on group {group}"));
-        }
-        Ok(text)
     }
 
     /// A name that no job has, made of what the job is called or else of its handler.
@@ -220,6 +189,36 @@ impl JobFiles {
     }
 }
 
+/// The file of a job, with its schedule or while that rests. It is read once here, so that a mistake is answered.
+fn job_text(group: &GroupName, form: &JobForm, rests: bool, reading: &ReadOptions) -> Result<String, String> {
+    if group.as_str() == cadran_spec::HERE {
+        return Err(format!("in job files `{group}` is the server itself; give the group another name"));
+    }
+    let info = JobInfo { rests, ..JobInfo::of(form)? };
+    let mut head =
+        format!("# Written by executors of group {group}, and written again when they change the job.\n");
+    let mut remark = |text: &str| {
+        // One line, whatever is in it: the rest of a comment would be part of the job.
+        let plain = |c: char| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c };
+        head.push_str("# ");
+        head.extend(text.chars().map(plain));
+        head.push('\n');
+    };
+    if !form.glue_remark.trim().is_empty() {
+        remark(form.glue_remark.trim());
+    }
+    let body = info.text(group.as_str(), |text| remark(&text));
+    let text = head + &body;
+    let read = read_job(text.as_bytes(), "job", reading).map_err(|found| {
+        let why = found.first().map(|found| found.message.as_str()).unwrap_or_default();
+        format!("such a job cannot be: {why}")
+    })?;
+    if !read.job.body.is_of(group) {
+        return Err(format!("such a job would not run on group {group}"));
+    }
+    Ok(text)
+}
+
 fn seen(caller: &Caller) -> Result<(), String> {
     let late = || "it is written, and counts as soon as the server has looked at its jobs folder".to_owned();
     caller.look_now(PATIENCE).then_some(()).ok_or_else(late)
@@ -251,4 +250,91 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, String> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| Err("an error inside of the server".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cadran_core::Work;
+
+    /// Texts that mean something in YAML, in a comment, to a shell or to us.
+    const NASTY: [&str; 22] = [
+        "a\nrun: reboot",
+        "a\r\nsteps: [{name: x, run: reboot}]",
+        "\u{85}run: reboot",
+        "\u{2028}run: reboot\u{2029}",
+        "\"}\nrun: reboot #",
+        "'",
+        "\\",
+        "# x",
+        "- a",
+        "]}",
+        "{a: b}",
+        "---\nrun: reboot",
+        "%YAML 1.1",
+        "!!python/object x",
+        "&a *a",
+        "null",
+        "~",
+        "${HOME} $$ $(reboot) `reboot`",
+        "\u{feff}",
+        "\u{202e}evil",
+        "\0",
+        "/../../x",
+    ];
+
+    #[test]
+    fn whatever_a_form_says_its_job_runs_on_its_group_alone() {
+        let group: GroupName = "g".parse().expect("a name");
+        let plain = JobForm {
+            name: "a".to_owned(),
+            executor_handler: "h".to_owned(),
+            glue_source: "echo".to_owned(),
+            ..JobForm::default()
+        };
+        let fields: [fn(&mut JobForm) -> &mut String; 12] = [
+            |form| &mut form.name,
+            |form| &mut form.author,
+            |form| &mut form.alarm_email,
+            |form| &mut form.schedule_conf,
+            |form| &mut form.schedule_type,
+            |form| &mut form.misfire_strategy,
+            |form| &mut form.executor_route_strategy,
+            |form| &mut form.executor_handler,
+            |form| &mut form.executor_param,
+            |form| &mut form.executor_block_strategy,
+            |form| &mut form.glue_source,
+            |form| &mut form.glue_remark,
+        ];
+        let mut taken = 0;
+        for (at, field) in fields.iter().enumerate() {
+            for nasty in NASTY {
+                for (schedule, glue) in [("", ""), ("CRON", ""), ("", "GLUE_SHELL")] {
+                    let mut form = JobForm {
+                        schedule_type: schedule.to_owned(),
+                        schedule_conf: if schedule.is_empty() { "" } else { "0 0 2 * * ?" }.to_owned(),
+                        glue_type: glue.to_owned(),
+                        ..plain.clone()
+                    };
+                    *field(&mut form) = nasty.to_owned();
+                    let Ok(text) = job_text(&group, &form, false, &ReadOptions::default()) else { continue };
+                    taken += 1;
+                    let case = format!("field {at}, {nasty:?}\n{text}");
+                    let job = read_job(text.as_bytes(), "x", &ReadOptions::default()).expect(&case).job;
+                    let [step] = &job.body.steps[..] else { panic!("{case}") };
+                    match &step.work {
+                        Work::Handler(handler) => {
+                            assert_eq!(*handler, form.executor_handler.trim(), "{case}")
+                        }
+                        Work::Glue(_, script) => assert_eq!(*script, form.glue_source, "{case}"),
+                        _ => panic!("{case}"),
+                    }
+                    assert!(job.body.is_of(&group) && job.body.handlers == Default::default(), "{case}");
+                    assert_eq!(job.body.params[0].default, form.executor_param, "{case}");
+                    assert_eq!(job.body.description, form.name.trim(), "{case}");
+                }
+            }
+        }
+        assert!(taken > 300, "most of it can be said: {taken}");
+    }
 }
