@@ -339,8 +339,10 @@ impl Open<'_> {
     /// Whether a key that stands at a place, of which this is the last, excludes this use.
     #[inline(always)]
     fn excludes(&self, last: Link, want: &Want) -> bool {
-        // Mostly the last is the one; who stands before it is asked elsewhere.
-        (self.keys.get(last.number()) == Some(&want.key) && last.used().excludes(want.used))
+        // Mostly the last is the one; who stands before it is asked elsewhere. Where only the crowd has a key, there is none.
+        (self.keys.get(last.number()) == Some(&want.key)
+            && last.used().excludes(want.used)
+            && last != Link::NONE)
             || finds(self.keys, self.before, self.crowd, last, want, |used| used.excludes(want.used))
     }
 
@@ -470,6 +472,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_place_without_a_key_stops_nobody() {
+        // Keys of one place and bit, found by trying, of which the last is in the crowd; when there are more places, it has one
+        // for itself, where its bit stands and no key.
+        let hash = |key: &ResourceKey| crate::footprint::hash(crate::Class::Node, *key);
+        let keys = || (0..).map(|local| ResourceKey::new(9, local));
+        let crowd = keys().filter(|key| hash(key) >> 59 == 0 && hash(key).trailing_zeros() >= 6);
+        let crowd = crowd.filter(|key| hash(key).trailing_zeros() < 10).take(2 * LINKED_MAX);
+        let last = keys().find(|key| hash(key) >> 59 == 0 && hash(key).trailing_zeros() >= 10);
+        let others = keys().filter(|key| hash(key).trailing_zeros() < 6).take(200);
+        // The key that memory looks like where no key was written yet. It belongs to that place.
+        let [instance, local] = crate::mix::factors(0, 0);
+        let nothing = ResourceKey::new(instance, local);
+        let all = crowd.chain(last).chain(others).chain([nothing]);
+        let footprints: Vec<Footprint> = all.map(|key| Footprint::new().with(Set::NodeWrites, key)).collect();
+        let mut taken = Taken::default();
+        assert!(admit(&mut taken, &footprints, 0, false).iter().all(|&admitted| admitted));
+        assert!(taken.places.len() >= 1 << 10 && !taken.crowd.is_empty());
     }
 
     #[test]
