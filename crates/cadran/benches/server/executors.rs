@@ -30,6 +30,7 @@ pub(crate) fn run(asked: &Asked) {
         "expected",
         "arrived",
         "recorded",
+        "skipped",
         "p50",
         "p99",
         "worst",
@@ -140,7 +141,9 @@ async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64, each:
     // What is still on its way arrives, or is missed.
     tokio::time::sleep(Duration::from_millis(900)).await;
     let store = running.store.clone();
-    let recorded = succeeded(&store, first, last).await;
+    let recorded = counted(&store, RunStatus::Succeeded, first, last).await;
+    // A due that finds its job still on is skipped, and recorded: so it is when the host takes the processors for a second.
+    let skipped = counted(&store, RunStatus::Skipped, first, last).await;
     let arrivals = tokio::task::block_in_place(|| stubs.arrivals());
     let came = by_due(&arrivals, first, last, |arrival| (arrival.made, arrival.at));
     let late = together(&came);
@@ -148,7 +151,8 @@ async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64, each:
     let shares = if case.route == Route::ShardingBroadcast { case.executors } else { 1 };
     let expected = case.jobs * shares * secs as usize;
     let expected = if case.dead > 0 { format!("<{expected}") } else { expected.to_string() };
-    line(name, &expected, &recorded.to_string(), (&late, &read), taken, secs);
+    let on_record = [recorded, skipped].map(|count| count.to_string());
+    line(name, &expected, on_record, (&late, &read), taken, secs);
     if each {
         seconds(&came);
     }
@@ -156,10 +160,17 @@ async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64, each:
     came.values().map(|late| percentile(late, 0.99)).collect()
 }
 
-fn line(name: &str, expected: &str, recorded: &str, (late, read): (&[f64], &[f64]), taken: Taken, secs: u64) {
+fn line(
+    name: &str,
+    expected: &str,
+    [recorded, skipped]: [String; 2],
+    (late, read): (&[f64], &[f64]),
+    taken: Taken,
+    secs: u64,
+) {
     let of_a_core = |time: Duration| time.as_secs_f64() * 100.0 / secs as f64;
     println!(
-        "{name:<34} {expected:>9} {:>9} {recorded:>9} {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>6.1} µs {:>7.1} % \
+        "{name:<34} {expected:>9} {:>9} {recorded:>9} {skipped:>9} {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>6.1} µs {:>7.1} % \
          {:>7.1} % {:>7.1} %",
         late.len(),
         percentile(late, 0.5),
@@ -203,7 +214,7 @@ fn rival(dir: &std::path::Path, case: Case, secs: u64) {
         let read = together(&by_due(&arrivals, first, last, |arrival| (second(arrival), arrival.read)));
         let (name, expected) =
             (format!("ratchjob, {jobs} jobs each second"), (jobs * secs as usize).to_string());
-        line(&name, &expected, "-", (&late, &read), taken, secs);
+        line(&name, &expected, ["-", "-"].map(str::to_owned), (&late, &read), taken, secs);
     }
 }
 
@@ -247,12 +258,12 @@ fn seconds(by_due: &BTreeMap<i64, Vec<f64>>) {
     }
 }
 
-/// How many runs that were due in these seconds are on record as done.
-async fn succeeded(store: &Store, first: i64, last: i64) -> usize {
+/// How many runs that were due in these seconds are on record with this status.
+async fn counted(store: &Store, status: RunStatus, first: i64, last: i64) -> usize {
     let (mut count, mut before) = (0, None);
     loop {
         let query = RunQuery {
-            statuses: vec![RunStatus::Succeeded],
+            statuses: vec![status],
             before,
             due_from: Some(first),
             due_to: Some(last),
