@@ -51,8 +51,8 @@ impl Sought {
 
     #[inline]
     fn new(want: &Want, number: u64) -> Sought {
-        let hash = want.key.hash() >> HASH_SHIFT << HASH_SHIFT;
-        Sought(hash | u64::from(want.used.bits()) << NUMBER_BITS | number)
+        let hash = want.key().hash() >> HASH_SHIFT << HASH_SHIFT;
+        Sought(hash | u64::from(want.used().bits()) << NUMBER_BITS | number)
     }
 
     #[inline]
@@ -318,11 +318,11 @@ impl Shared {
         let number = at.key() as usize;
         let (stamp, key) = (&mut self.stamps[number], &mut self.keys[number]);
         let is_known = *stamp != UNASKED;
-        if shared > 1 || at.key() == PLACELESS || (is_known && *key != want.key) {
+        if shared > 1 || at.key() == PLACELESS || (is_known && *key != want.key()) {
             return self.admit_shared(wanted, span);
         }
         // Mostly it is one key, and whether it is free cannot be guessed: so it is decided without a jump.
-        *key = want.key;
+        *key = want.key();
         let is_free = *stamp + at.writes() <= READ;
         *stamp = if is_free { READ + at.writes() } else { *stamp };
         is_free
@@ -345,7 +345,7 @@ impl Shared {
                 if self.is_key(at, want) {
                     self.stamps[at.key() as usize] = stamp;
                 } else {
-                    self.others.insert((want.used.class(), want.key), stamp);
+                    self.others.insert((want.used().class(), want.key()), stamp);
                 }
             }
         }
@@ -357,19 +357,19 @@ impl Shared {
     fn ask(&mut self, at: KeyUse, want: &Want) -> u8 {
         let number = at.key() as usize;
         if self.stamps[number] == UNASKED && at.key() != PLACELESS {
-            self.keys[number] = want.key;
+            self.keys[number] = want.key();
             self.stamps[number] = FREE;
             return FREE;
         }
         if self.is_key(at, want) {
             return self.stamps[number];
         }
-        self.others.get(&(want.used.class(), want.key)).copied().unwrap_or(FREE)
+        self.others.get(&(want.used().class(), want.key())).copied().unwrap_or(FREE)
     }
 
     #[inline]
     fn is_key(&self, at: KeyUse, want: &Want) -> bool {
-        at.key() != PLACELESS && self.keys[at.key() as usize] == want.key
+        at.key() != PLACELESS && self.keys[at.key() as usize] == want.key()
     }
 }
 

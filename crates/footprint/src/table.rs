@@ -178,18 +178,18 @@ impl Open<'_> {
     fn seek(&self, want: &Want) -> (usize, Mark) {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
-        let hash = want.key.hash();
-        ((hash >> self.shift) as usize, Mark::new(self.now, want.used, hash))
+        let hash = want.key().hash();
+        ((hash >> self.shift) as usize, Mark::new(self.now, want.used(), hash))
     }
 
     /// Where a key stands or belongs, and its mark, when its first place is taken.
     #[inline(always)]
     fn meet(&self, want: &Want, home: usize, sought: Mark, slot: Slot) -> (u32, Mark) {
         let mark = slot.mark();
-        if mark.may_be(sought) && self.keys.get(slot.number()) == Some(&want.key) {
+        if mark.may_be(sought) && self.keys.get(slot.number()) == Some(&want.key()) {
             return (home as u32, mark);
         }
-        self.look(home, sought, want.key)
+        self.look(home, sought, want.key())
     }
 
     /// Marks a key where it was found to belong.
@@ -198,7 +198,7 @@ impl Open<'_> {
         match self.slots.get_mut(place.at()) {
             Some(slot) if slot.mark() < self.now => {
                 *slot = Slot::new(place.mark(), *self.len as u32);
-                self.keys[*self.len] = want.key;
+                self.keys[*self.len] = want.key();
                 *self.len += 1;
             }
             // It was used before, stands in the crowd, or lost its place to a key of the same footprint.
@@ -209,16 +209,16 @@ impl Open<'_> {
     /// Marks a key wherever it stands or belongs.
     #[inline(never)]
     fn mark(&mut self, want: &Want) {
-        let hash = want.key.hash();
-        let sought = Mark::new(self.now, want.used, hash);
-        let (at, found) = self.look((hash >> self.shift) as usize, sought, want.key);
+        let hash = want.key().hash();
+        let sought = Mark::new(self.now, want.used(), hash);
+        let (at, found) = self.look((hash >> self.shift) as usize, sought, want.key());
         let mark = Mark(sought.0 | found.0 & Mark::WRITTEN);
         match self.slots.get_mut(at as usize) {
-            None => drop(self.crowd.insert((mark.used().class(), want.key), mark.stamp())),
+            None => drop(self.crowd.insert((mark.used().class(), want.key()), mark.stamp())),
             Some(slot) if found.0 != 0 => *slot = Slot::new(mark, slot.number() as u32),
             Some(slot) => {
                 *slot = Slot::new(mark, *self.len as u32);
-                self.keys[*self.len] = want.key;
+                self.keys[*self.len] = want.key();
                 *self.len += 1;
             }
         }

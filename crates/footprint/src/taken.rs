@@ -206,9 +206,9 @@ impl Open<'_> {
     #[inline(never)]
     fn admit_any(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
         self.admit_each(wanted, spans, |open, wants| {
-            let is_stopped = wants.iter().any(|want| open.stops(want.key.hash(), want));
+            let is_stopped = wants.iter().any(|want| open.stops(want.key().hash(), want));
             if !is_stopped {
-                wants.iter().for_each(|want| open.take(want.key.hash(), want));
+                wants.iter().for_each(|want| open.take(want.key().hash(), want));
             }
             !is_stopped
         })
@@ -219,7 +219,7 @@ impl Open<'_> {
     fn admit_ones(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
         self.admit_each(wanted, spans, |open, wants| {
             let [want] = wants else { return false };
-            let hash = want.key.hash();
+            let hash = want.key().hash();
             let place = open.place(hash);
             if !place.may_have(hash) {
                 open.link(hash, place, want);
@@ -265,7 +265,7 @@ impl Open<'_> {
         self.admit_each(wanted, spans, |open, wants| {
             let is_stopped = wants.as_array().is_none_or(|wants| open.stops_four(wants));
             if !is_stopped {
-                wants.iter().for_each(|want| open.take(want.key.hash(), want));
+                wants.iter().for_each(|want| open.take(want.key().hash(), want));
             }
             !is_stopped
         })
@@ -300,7 +300,7 @@ impl Open<'_> {
     /// The last key at the place of a want, and whether the want may be one of those there.
     #[inline(always)]
     fn look(&self, want: &Want) -> (Link, bool) {
-        let hash = want.key.hash();
+        let hash = want.key().hash();
         let place = self.place(hash);
         (place.last(), place.may_have(hash))
     }
@@ -340,10 +340,10 @@ impl Open<'_> {
     #[inline(always)]
     fn excludes(&self, last: Link, want: &Want) -> bool {
         // Mostly the last is the one; who stands before it is asked elsewhere. Where only the crowd has a key, there is none.
-        (self.keys.get(last.number()) == Some(&want.key)
-            && last.used().excludes(want.used)
+        (self.keys.get(last.number()) == Some(&want.key())
+            && last.used().excludes(want.used())
             && last != Link::NONE)
-            || finds(self.keys, self.before, self.crowd, last, want, |used| used.excludes(want.used))
+            || finds(self.keys, self.before, self.crowd, last, want, |used| used.excludes(want.used()))
     }
 
     /// Puts a key at its place. There is room for it.
@@ -353,8 +353,8 @@ impl Open<'_> {
         if let (Some(key), Some(before), Some(at)) =
             (key, before, self.places.get_mut(hash as usize & self.mask))
         {
-            (*key, *before) = (want.key, place.last());
-            *at = place.with(hash, Link::new(self.end, want.used));
+            (*key, *before) = (want.key(), place.last());
+            *at = place.with(hash, Link::new(self.end, want.used()));
             self.end += 1;
         }
     }
@@ -370,21 +370,21 @@ fn finds(
     want: &Want,
     is: impl Fn(ClassUse) -> bool,
 ) -> bool {
-    let class = want.used.class();
-    links(before, last).any(|link| keys[link.number()] == want.key && is(link.used()))
-        || crowd.get(&(class, want.key)).is_some_and(|&writes| is(ClassUse::new(class, writes)))
+    let class = want.used().class();
+    links(before, last).any(|link| keys[link.number()] == want.key() && is(link.used()))
+        || crowd.get(&(class, want.key())).is_some_and(|&writes| is(ClassUse::new(class, writes)))
 }
 
 /// Whether a key that may have been taken before is to be linked; the last one at its place is known.
 #[inline(never)]
 fn is_new(keys: &[MixedKey], before: &[Link], crowd: &mut Crowd, last: Link, want: &Want) -> bool {
-    let (class, writes) = (want.used.class(), want.used.writes());
+    let (class, writes) = (want.used().class(), want.used().writes());
     if finds(keys, before, crowd, last, want, |used| used.class() == class && used.writes() >= writes) {
         return false;
     }
     let is_crowded = links(before, last).count() >= LINKED_MAX;
     if is_crowded {
-        *crowd.entry((class, want.key)).or_default() |= writes;
+        *crowd.entry((class, want.key())).or_default() |= writes;
     }
     !is_crowded
 }

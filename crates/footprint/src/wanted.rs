@@ -6,10 +6,25 @@ use crate::footprint::{ClassUse, Footprint, MixedKey};
 use crate::pending::PendingFull;
 
 /// A key that is wanted, and how it is to be used.
+///
+/// Packed: long lists of them are read from one end to the other, and what counts is how many bytes that are.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, packed)]
 pub(crate) struct Want {
     pub(crate) key: MixedKey,
     pub(crate) used: ClassUse,
+}
+
+impl Want {
+    #[inline(always)]
+    pub(crate) fn key(&self) -> MixedKey {
+        self.key
+    }
+
+    #[inline(always)]
+    pub(crate) fn used(&self) -> ClassUse {
+        self.used
+    }
 }
 
 /// What many rewrites want, flat: whoever reserves for all of them follows no pointers.
