@@ -268,7 +268,11 @@ impl ExecutorDesk for Executors {
 
     fn job(&self, group: GroupName, call: JobCall) -> BoxFuture<'static, Result<Option<String>, String>> {
         let (line, files) = (self.line.clone(), self.files.get().cloned());
-        Box::pin(async move { job_call(&line, files.as_deref(), &group, call).await })
+        // A caller that hangs up meanwhile leaves nothing half done.
+        let done = tokio::spawn(async move { job_call(&line, files.as_deref(), &group, call).await });
+        Box::pin(
+            async move { done.await.unwrap_or_else(|_| Err("an error inside of the server".to_owned())) },
+        )
     }
 }
 

@@ -14,7 +14,7 @@ use cadran_exec::xxl::form::JobForm;
 use cadran_place::job_number;
 use cadran_spec::{Caller, ReadOptions, read_job};
 use cadran_store::Store;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
 use super::Line;
@@ -53,7 +53,7 @@ impl JobFiles {
     pub async fn add(&self, group: &GroupName, form: &JobForm) -> Result<u32, String> {
         let text = job_text(group, form, false, &self.reading)?;
         let resting = job_text(group, form, true, &self.reading)?;
-        let _turn = timeout(PATIENCE, self.turn.lock()).await.map_err(|_| "too many jobs are written")?;
+        let _turn = self.turn().await?;
         let name = self.free_name(group, form).await?;
         let path = self.path(group, &name);
         let made = async {
@@ -79,7 +79,7 @@ impl JobFiles {
     /// Makes a job what is described now. Whether its schedule rests stays as it was.
     pub async fn update(&self, group: &GroupName, name: &JobName, form: &JobForm) -> Result<(), String> {
         let text = job_text(group, form, false, &self.reading)?;
-        let _turn = timeout(PATIENCE, self.turn.lock()).await.map_err(|_| "too many jobs are written")?;
+        let _turn = self.turn().await?;
         let path = self.own(group, name).await?;
         self.write(&path, &text).await?;
         tracing::info!(%group, job = %name, "an executor changed a job");
@@ -88,11 +88,16 @@ impl JobFiles {
 
     /// Removes a job. What runs goes on to its end.
     pub async fn remove(&self, group: &GroupName, name: &JobName) -> Result<(), String> {
-        let _turn = timeout(PATIENCE, self.turn.lock()).await.map_err(|_| "too many jobs are written")?;
+        let _turn = self.turn().await?;
         let path = self.own(group, name).await?;
         self.delete(&path).await?;
         tracing::info!(%group, job = %name, "an executor removed a job");
         Ok(())
+    }
+
+    async fn turn(&self) -> Result<MutexGuard<'_, ()>, String> {
+        let busy = |_| "too many jobs are being written; try again in a moment".to_owned();
+        timeout(PATIENCE, self.turn.lock()).await.map_err(busy)
     }
 
     /// A name that no job has, made of what the job is called or else of its handler.
@@ -220,7 +225,8 @@ fn job_text(group: &GroupName, form: &JobForm, rests: bool, reading: &ReadOption
 }
 
 fn seen(caller: &Caller) -> Result<(), String> {
-    let late = || "it is written, and counts as soon as the server has looked at its jobs folder".to_owned();
+    let late =
+        || "the server did not look at its jobs folder in time; what is there counts when it does".to_owned();
     caller.look_now(PATIENCE).then_some(()).ok_or_else(late)
 }
 
