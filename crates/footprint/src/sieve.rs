@@ -25,6 +25,13 @@ const PARTS_MAX: usize = 1 << 11;
 /// Counters of the hashes of a part: one in eight is taken, and all of them fit the first cache.
 const COUNTERS: usize = 8 * PART;
 
+/// So many wants at most are left out by counting all of them at once, without scattering them: their counters fit the nearer
+/// caches as they are.
+const WHOLE_MAX: usize = 1 << 15;
+
+/// Counters for each want then, at least.
+const COUNTERS_EACH: usize = 4;
+
 /// Places in the table for each want of a part, at least.
 const PLACES: usize = 2;
 
@@ -92,6 +99,8 @@ pub(crate) struct Sieve {
 /// The part at hand.
 #[derive(Default)]
 struct Part {
+    /// How many want what, by a part of the hash, where all wants are one part.
+    counters: Vec<u8>,
     /// Those that seem to be wanted by several come first; what stands behind them is of another time.
     several: Vec<Sought>,
     /// The first that sought each key, and the number of the key if it was not the only one.
@@ -130,8 +139,30 @@ const PLACELESS: u32 = 1;
 impl Sieve {
     /// Asks for all wants in order, from the beginning. Says by words of bits who was admitted.
     pub(crate) fn reserve_all(&mut self, wanted: &Wanted, admitted: &mut Vec<u64>) {
+        self.reserve_by(wanted, admitted, wanted.all().len() <= WHOLE_MAX);
+    }
+
+    /// As [`reserve_all`](Sieve::reserve_all), as a whole or in parts.
+    fn reserve_by(&mut self, wanted: &Wanted, admitted: &mut Vec<u64>, as_a_whole: bool) {
         let wants = wanted.all();
         self.shared.begin(wants.len());
+        if as_a_whole {
+            let several = self.part.thin_out_whole(wants);
+            self.part.sift(several, 0);
+            self.part.number(&mut self.shared);
+        } else {
+            self.sift_parts(wants);
+        }
+        self.shared.make_room();
+        admitted.clear();
+        admitted.extend(wanted.in_order().chunks(64).map(|spans| {
+            let admit = |(at, &span): (usize, &Span)| u64::from(self.shared.admit(wanted, span)) << at;
+            spans.iter().enumerate().map(admit).sum::<u64>()
+        }));
+    }
+
+    /// Finds out part by part which keys several want.
+    fn sift_parts(&mut self, wants: &[Want]) {
         let bits = (wants.len() / PART).clamp(1, PARTS_MAX).next_power_of_two().ilog2();
         if !self.scatter(wants, bits) {
             self.scatter_counted(wants, bits);
@@ -141,12 +172,6 @@ impl Sieve {
             self.part.sift(several, bits);
             self.part.number(&mut self.shared);
         }
-        self.shared.make_room();
-        admitted.clear();
-        admitted.extend(wanted.in_order().chunks(64).map(|spans| {
-            let admit = |(at, &span): (usize, &Span)| u64::from(self.shared.admit(wanted, span)) << at;
-            spans.iter().enumerate().map(admit).sum::<u64>()
-        }));
     }
 
     /// Scatters all wants into parts of the same room. Says whether that was enough: it is, unless some keys are wanted by
@@ -194,6 +219,36 @@ impl Sieve {
 }
 
 impl Part {
+    /// As [`thin_out`](Part::thin_out), of all wants.
+    #[inline(never)]
+    fn thin_out_whole(&mut self, wants: &[Want]) -> usize {
+        let counters = (wants.len() * COUNTERS_EACH).next_power_of_two();
+        self.counters.clear();
+        self.counters.resize(counters, 0);
+        // By the last bits that are kept of a hash: the first ones say where a want is looked for afterwards.
+        let counter = |sought: Sought| (sought.0 >> HASH_SHIFT) as usize & (counters - 1);
+        if self.several.len() < wants.len() {
+            self.several.resize(wants.len(), Sought::VACANT);
+        }
+        let all = &mut self.several[..wants.len()];
+        for ((want, number), place) in wants.iter().zip(1..).zip(all.iter_mut()) {
+            *place = Sought::new(want, number);
+            if let Some(count) = self.counters.get_mut(counter(*place)) {
+                // None and one are 0 and 1; of several the second bit stays set, however many there are.
+                *count = *count << 1 & 2 | *count & 2 | 1;
+            }
+        }
+        let mut several = 0;
+        for at in 0..all.len() {
+            let sought = all[at];
+            if let Some(place) = all.get_mut(several) {
+                *place = sought;
+            }
+            several += usize::from(self.counters.get(counter(sought)).is_some_and(|count| count & 2 != 0));
+        }
+        several
+    }
+
     /// Leaves out what nobody else of the part can want, and says how many are left. `bits` of their hashes are all the same.
     #[inline(never)]
     fn thin_out(&mut self, part: &[Sought], bits: u32) -> usize {
@@ -394,13 +449,17 @@ mod tests {
         // In another order than they came in.
         let order: Vec<u32> = (0..footprints.len() as u32).rev().collect();
         wanted.arrange(&order);
-        let mut bits = Vec::new();
-        Sieve::default().reserve_all(&wanted, &mut bits);
+        let (mut whole, mut parts) = (Vec::new(), Vec::new());
+        let mut sieve = Sieve::default();
+        sieve.reserve_by(&wanted, &mut parts, false);
+        sieve.reserve_by(&wanted, &mut whole, true);
         let mut admitted: Vec<&Footprint> = Vec::new();
         for (at, &number) in order.iter().enumerate() {
             let footprint = &footprints[number as usize];
             let free = admitted.iter().all(|before| before.conflict(footprint).is_none());
-            assert_eq!(bits[at / 64] >> (at % 64) & 1 == 1, free, "{case}, {at}");
+            for (bits, way) in [(&whole, "as a whole"), (&parts, "in parts")] {
+                assert_eq!(bits[at / 64] >> (at % 64) & 1 == 1, free, "{case}, {way}, {at}");
+            }
             if free {
                 admitted.push(footprint);
             }
