@@ -3,7 +3,7 @@ use std::fmt;
 use axum::http::header::{ALLOW, CONTENT_RANGE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use cadran_core::{JobName, NameError, Refusal, RunId, RunIdError, RunNameError, ShareError};
+use cadran_core::{AddressError, JobName, NameError, Refusal, RunId, RunIdError, RunNameError, ShareError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -129,6 +129,10 @@ impl ApiError {
     pub(crate) fn bad_field(field: &str, value: &str, allowed: &str) -> ApiError {
         ApiError::bad_query(format!("{field} cannot be {}", shown(value)))
             .help(format!("{field} is {allowed}"))
+    }
+
+    pub(crate) fn bad_address(value: &str, error: &AddressError) -> ApiError {
+        ApiError::bad_query(format!("addresses: {} is {error}", shown(value)))
     }
 
     pub(crate) fn bad_json(error: &serde_json::Error) -> ApiError {

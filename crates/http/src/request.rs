@@ -2,7 +2,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use cadran_core::{Address, AddressError, JobName, Millis, RunId, RunName};
+use cadran_core::{Address, JobName, Millis, RunId, RunName};
 use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
@@ -158,8 +158,7 @@ pub(crate) fn run_field(given: Option<&str>) -> Result<Option<RunId>, ApiError> 
 
 /// A field that holds the address of an executor.
 pub(crate) fn address_field(given: &str) -> Result<Address, ApiError> {
-    let allowed = |error: AddressError| format!("the address of an executor: {error}");
-    given.parse().map_err(|error| ApiError::bad_field("addresses", given, &allowed(error)))
+    given.parse().map_err(|error| ApiError::bad_address(given, &error))
 }
 
 /// A field that holds words out of a table, separated by commas.
