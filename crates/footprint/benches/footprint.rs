@@ -42,7 +42,7 @@ fn main() {
     let effort = if quick {
         Effort { budget: Duration::from_millis(100), times_min: 3 }
     } else {
-        Effort { budget: Duration::from_millis(700), times_min: 5 }
+        Effort { budget: Duration::from_millis(700), times_min: 15 }
     };
     let groups: &[(&str, fn(Effort, bool, &mut Table))] = &[
         ("reserve", reserve::interned),

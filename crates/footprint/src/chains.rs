@@ -90,6 +90,15 @@ impl<K: Ord> Chains<K> {
         self.chained -= 1;
     }
 
+    /// Takes all slots out.
+    pub(crate) fn clear(&mut self) {
+        // What once held many is not emptied again and again for few.
+        self.heads.truncate(self.chained.next_power_of_two().max(LINE));
+        self.heads.fill(NONE);
+        self.crowd.clear();
+        self.chained = 0;
+    }
+
     fn bucket(&self, hash: u64) -> usize {
         // The upper half chooses a cache line of buckets, the last bits one of them. No bucket at all gives a number that
         // is not there.

@@ -1,4 +1,3 @@
-use crate::wanted::Want;
 use crate::{Mode, mix};
 
 /// One resource: an instance of a graph and an id that is local to it.
@@ -124,18 +123,6 @@ impl ClassUse {
     pub(crate) const fn class(self) -> u8 {
         self.0 & 3
     }
-
-    /// One when keys are written.
-    #[inline]
-    pub(crate) const fn writes(self) -> u8 {
-        self.0 >> 2 & 1
-    }
-
-    /// Whether this use of a key and the other exclude one another: they are of one class, and one of them writes.
-    #[inline]
-    pub(crate) const fn excludes(self, other: ClassUse) -> bool {
-        (self.0 ^ other.0) & 3 == 0 && (self.0 | other.0) & 4 != 0
-    }
 }
 
 /// How the keys of each set are used.
@@ -215,17 +202,10 @@ impl Footprint {
         &self.keys
     }
 
-    /// Adds all keys, mixed, and how they are used.
+    /// The keys of each set that holds any, and how they are used.
     #[inline]
-    pub(crate) fn add_wants(&self, into: &mut Vec<Want>) {
-        let mut start = 0;
-        for (&used, &end) in USES.iter().zip(&self.ends) {
-            let mixed = |key: &ResourceKey| Want { key: MixedKey::new(used.class(), *key), used };
-            if start < end {
-                into.extend(self.keys[start as usize..end as usize].iter().map(mixed));
-                start = end;
-            }
-        }
+    pub(crate) fn uses(&self) -> impl Iterator<Item = (ClassUse, &[ResourceKey])> {
+        self.sets().map(|(set, keys)| (USES[set as usize], keys))
     }
 
     /// The set of a key, by its place.
@@ -305,6 +285,20 @@ impl MixedKey {
     #[inline]
     pub(crate) const fn hash(self) -> u64 {
         mix::fold(self.0[0], self.0[1])
+    }
+}
+
+/// A key as it is hashed, and how it is to be used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MixedUse {
+    pub(crate) key: MixedKey,
+    pub(crate) used: ClassUse,
+}
+
+impl MixedUse {
+    #[inline]
+    pub(crate) const fn new(used: ClassUse, key: ResourceKey) -> MixedUse {
+        MixedUse { key: MixedKey::new(used.class(), key), used }
     }
 }
 

@@ -3,22 +3,21 @@
 use std::sync::Arc;
 
 use crate::Phase;
-use crate::footprint::Footprint;
+use crate::footprint::{Footprint, MixedUse};
 use crate::sieve::{Sieve, WANTS_MAX};
 use crate::table::{Place, Table};
-use crate::taken::{NUMBER_MAX, Taken};
-use crate::wanted::{Span, Want, Wanted};
-
-// Both ways to ask many at once can tell as many wants apart.
-const _: () = assert!(WANTS_MAX < NUMBER_MAX);
+use crate::taken::Taken;
+use crate::wanted::Wanted;
 
 /// Footprints that are asked before it is known how many are refused.
 const SAMPLE: usize = 1 << 8;
 
-/// From so many wants on all are [sifted](Sieve) at once: when hardly any of the sample are refused, and when many are. Where
-/// most are, it is cheaper to stop each at the first key that is taken.
+/// From so many wants on all are [sifted](Sieve) at once, when hardly any of the sample are refused.
 const FEW_REFUSED: usize = 1 << 13;
-const MANY_REFUSED: usize = 1 << 21;
+
+/// So many keys are taken near the processor. Where more are refused it is cheaper to stop each at the first key that is
+/// taken, as long as no more will be: beyond, every look is one into farther memory, and all are sifted.
+const NEAR: usize = 1 << 18;
 
 /// Footprints for which room is made at once: as many as have a bit in a word.
 const TOGETHER: usize = 64;
@@ -34,7 +33,7 @@ pub(crate) struct Marks {
     together: Option<Arc<Wanted>>,
     admitted: Vec<u64>,
     /// What the footprint at hand wants, and where its keys belong.
-    wants: Vec<Want>,
+    wants: Vec<MixedUse>,
     places: Vec<Place>,
 }
 
@@ -48,12 +47,11 @@ impl Marks {
     /// Admits a footprint if nothing that was admitted conflicts with it; else says at which key something does.
     pub(crate) fn reserve(&mut self, footprint: &Footprint) -> Option<usize> {
         self.settle();
-        let mut wants = std::mem::take(&mut self.wants);
-        wants.clear();
-        footprint.add_wants(&mut wants);
-        let stopped = self.admit(&wants);
-        self.wants = wants;
-        stopped
+        self.wants.clear();
+        for (used, keys) in footprint.uses() {
+            self.wants.extend(keys.iter().map(|&key| MixedUse::new(used, key)));
+        }
+        self.admit()
     }
 
     /// Asks for all wants in order and notes what comes of it. Says how many were admitted.
@@ -65,9 +63,12 @@ impl Marks {
             self.together = Some(Arc::clone(wanted));
         } else {
             for spans in wanted.in_order().chunks(TOGETHER) {
-                let admit =
-                    |(at, &span): (usize, &Span)| u64::from(self.admit(wanted.get(span)).is_none()) << at;
-                let bits = spans.iter().enumerate().map(admit).sum();
+                let mut bits = 0;
+                for (at, &span) in spans.iter().enumerate() {
+                    self.wants.clear();
+                    self.wants.extend(wanted.mixed(span));
+                    bits |= u64::from(self.admit().is_none()) << at;
+                }
                 self.admitted.push(bits);
             }
         }
@@ -83,29 +84,32 @@ impl Marks {
         if others.is_empty() {
             return;
         }
-        let admitted = self.admitted.iter().map(|bits| bits.count_ones() as usize).sum();
-        if wants >= sift_min(admitted, sample.len()) {
+        let admitted: usize = self.admitted.iter().map(|bits| bits.count_ones() as usize).sum();
+        let few_are_refused = admitted * 4 >= sample.len() * 3;
+        let keys = wants / sample.len() * admitted;
+        if keys > NEAR || (few_are_refused && wants >= FEW_REFUSED) {
             return self.sieve.reserve_all(wanted, &mut self.admitted);
         }
         let most_are_refused = admitted * 4 < sample.len();
         // Who wants one key looks at one place, which may be a farther one if fewer share it.
         let roomy = if wanted.each() == Some(1) { 2 } else { 1 };
-        self.taken.expect(wants / sample.len() * admitted * roomy);
+        self.taken.expect(keys * roomy);
         self.admitted
             .extend(others.chunks(TOGETHER).map(|spans| self.taken.admit(wanted, spans, most_are_refused)));
     }
 
-    /// Admits one if nothing stops it; else says which of its wants is stopped. Checks everything, then marks everything.
-    fn admit(&mut self, wants: &[Want]) -> Option<usize> {
-        let mut table = self.table.open(wants.len());
+    /// Admits the footprint at hand if nothing stops it; else says which of its wants is stopped. Checks everything, then
+    /// marks everything.
+    fn admit(&mut self) -> Option<usize> {
+        let mut table = self.table.open(self.wants.len());
         self.places.clear();
-        for (at, want) in wants.iter().enumerate() {
+        for (at, want) in self.wants.iter().enumerate() {
             match table.find(want) {
                 Some(place) => self.places.push(place),
                 None => return Some(at),
             }
         }
-        wants.iter().zip(&self.places).for_each(|(want, place)| table.take(want, *place));
+        self.wants.iter().zip(&self.places).for_each(|(want, place)| table.take(want, *place));
         None
     }
 
@@ -121,18 +125,9 @@ impl Marks {
     fn mark_together(&mut self, wanted: &Wanted) {
         for (at, &span) in wanted.in_order().iter().enumerate() {
             if self.admitted[at / 64] >> (at % 64) & 1 == 1 {
-                wanted.get(span).iter().for_each(|want| self.table.mark(want));
+                wanted.mixed(span).for_each(|want| self.table.mark(&want));
             }
         }
-    }
-}
-
-/// From how many wants on it pays to sift, after a sample.
-fn sift_min(admitted: usize, asked: usize) -> usize {
-    match admitted * 4 {
-        most if most >= asked * 3 => FEW_REFUSED,
-        some if some >= asked => MANY_REFUSED,
-        _ => usize::MAX,
     }
 }
 

@@ -12,18 +12,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::footprint::MixedKey;
 use crate::stamps::KeyUse;
 use crate::wanted::{Span, Want, Wanted};
 
-/// Wants in a part: its table fits the nearer caches.
-const PART: usize = 1 << 11;
+/// Wants in a part: what they are counted by fits the nearer caches.
+const PART: usize = 1 << 13;
 
-/// Parts at most: what is written to at once must fit the caches as well.
-const PARTS_MAX: usize = 1 << 11;
+/// Parts at most: what is written to at once must fit the caches, and its pages what the processor knows of pages.
+const PARTS_MAX: usize = 1 << 9;
 
-/// Counters of the hashes of a part: one in eight is taken, and all of them fit the first cache.
-const COUNTERS: usize = 8 * PART;
+/// Counters for each want of a part, at least: of fair hashes, one in eight is taken.
+const COUNTERS_PART: usize = 8;
 
 /// So many wants at most are left out by counting all of them at once, without scattering them: their counters fit the nearer
 /// caches as they are.
@@ -58,7 +57,7 @@ impl Sought {
 
     #[inline]
     fn new(want: &Want, number: u64) -> Sought {
-        let hash = want.key().hash() >> HASH_SHIFT << HASH_SHIFT;
+        let hash = want.hash() >> HASH_SHIFT << HASH_SHIFT;
         Sought(hash | u64::from(want.used().bits()) << NUMBER_BITS | number)
     }
 
@@ -118,10 +117,10 @@ struct Shared {
     /// Their numbers end here.
     end: u32,
     /// Each such key, as the first who was asked about it says, and how it is used.
-    keys: Vec<MixedKey>,
+    keys: Vec<Want>,
     stamps: Vec<u8>,
     /// The same of keys that only look like one of those, or found no place. Keys that were chosen to collide end here.
-    others: BTreeMap<(u8, MixedKey), u8>,
+    others: BTreeMap<Want, u8>,
 }
 
 /// The stamps of keys: nobody was asked about it yet, nobody admitted uses it, it is read. One more is written. With one
@@ -183,14 +182,16 @@ impl Sieve {
         self.parts.clear();
         self.parts.extend((0..1 << bits).map(|part| (part * room, part * room)));
         self.parted.resize((room as usize) << bits, Sought::VACANT);
+        let (parts, parted) = (&mut self.parts[..], &mut self.parted[..]);
         for (want, number) in wants.iter().zip(1..) {
             let sought = Sought::new(want, number);
-            // What finds no room is written over the part that follows, or nowhere, and all is done again.
-            if let Some((_, end)) = self.parts.get_mut(sought.part(bits)) {
-                if let Some(place) = self.parted.get_mut(*end as usize) {
+            if let Some((_, end)) = parts.get_mut(sought.part(bits)) {
+                let at = *end as usize;
+                *end += 1;
+                // What finds no room is written over the part that follows, or nowhere, and all is done again.
+                if let Some(place) = parted.get_mut(at) {
                     *place = sought;
                 }
-                *end += 1;
             }
         }
         self.parts.iter().all(|(start, end)| end - start <= room)
@@ -252,12 +253,16 @@ impl Part {
     /// Leaves out what nobody else of the part can want, and says how many are left. `bits` of their hashes are all the same.
     #[inline(never)]
     fn thin_out(&mut self, part: &[Sought], bits: u32) -> usize {
-        let counter = |sought: Sought| (sought.0 << bits >> (64 - COUNTERS.ilog2())) as usize % COUNTERS;
-        let mut counters = [0u8; COUNTERS];
+        self.counters.clear();
+        self.counters.resize((part.len() * COUNTERS_PART).next_power_of_two().max(2), 0);
+        let counters = &mut self.counters[..];
+        let shift = 64 - counters.len().ilog2();
+        let counter = |sought: Sought| (sought.0 << bits >> shift) as usize;
         for &sought in part {
-            let count = &mut counters[counter(sought)];
-            // None, one, several are 0, 1 and 3.
-            *count |= *count << 1 & 2 | 1;
+            if let Some(count) = counters.get_mut(counter(sought)) {
+                // None, one, several are 0, 1 and 3.
+                *count |= *count << 1 & 2 | 1;
+            }
         }
         if self.several.len() < part.len() {
             self.several.resize(part.len(), Sought::VACANT);
@@ -268,7 +273,7 @@ impl Part {
             if let Some(place) = self.several.get_mut(several) {
                 *place = sought;
             }
-            several += usize::from(counters[counter(sought)] >> 1);
+            several += usize::from(counters.get(counter(sought)).copied().unwrap_or(0) >> 1);
         }
         several
     }
@@ -347,7 +352,7 @@ impl Shared {
         self.stamps.clear();
         self.stamps.resize(self.end as usize, UNASKED);
         if self.keys.len() < self.stamps.len() {
-            self.keys.resize(self.stamps.len(), MixedKey::default());
+            self.keys.resize(self.stamps.len(), Want::NOTHING);
         }
     }
 
@@ -360,24 +365,29 @@ impl Shared {
     #[inline]
     fn admit(&mut self, wanted: &Wanted, span: Span) -> bool {
         let uses = &self.uses[span.range()];
-        if uses.iter().all(|&used| used == NOTHING) {
+        // How many are shared, and where one is; the place of one alone is the sum of all places.
+        let (mut shared, mut place) = (0u32, 0u32);
+        for (&used, at) in uses.iter().zip(0u32..) {
+            let is_shared = used != NOTHING;
+            shared += u32::from(is_shared);
+            place = place.wrapping_add(if is_shared { at } else { 0 });
+        }
+        if shared == 0 {
             return true;
         }
-        let (mut shared, mut place) = (0, 0);
-        for (at, &used) in uses.iter().enumerate() {
-            let is_shared = used != NOTHING;
-            shared += usize::from(is_shared);
-            place = if is_shared { at } else { place };
+        let place = place as usize;
+        if shared > 1 {
+            return self.admit_shared(wanted, span);
         }
-        let (at, want) = (uses[place], &wanted.get(span)[place]);
+        let (at, want) = (uses[place], wanted.get(span)[place]);
         let number = at.key() as usize;
         let (stamp, key) = (&mut self.stamps[number], &mut self.keys[number]);
         let is_known = *stamp != UNASKED;
-        if shared > 1 || at.key() == PLACELESS || (is_known && *key != want.key()) {
+        if at.key() == PLACELESS || (is_known && !key.is_of_key(want)) {
             return self.admit_shared(wanted, span);
         }
         // Mostly it is one key, and whether it is free cannot be guessed: so it is decided without a jump.
-        *key = want.key();
+        *key = want;
         let is_free = *stamp + at.writes() <= READ;
         *stamp = if is_free { READ + at.writes() } else { *stamp };
         is_free
@@ -400,7 +410,7 @@ impl Shared {
                 if self.is_key(at, want) {
                     self.stamps[at.key() as usize] = stamp;
                 } else {
-                    self.others.insert((want.used().class(), want.key()), stamp);
+                    self.others.insert(want.read(), stamp);
                 }
             }
         }
@@ -412,19 +422,19 @@ impl Shared {
     fn ask(&mut self, at: KeyUse, want: &Want) -> u8 {
         let number = at.key() as usize;
         if self.stamps[number] == UNASKED && at.key() != PLACELESS {
-            self.keys[number] = want.key();
+            self.keys[number] = *want;
             self.stamps[number] = FREE;
             return FREE;
         }
         if self.is_key(at, want) {
             return self.stamps[number];
         }
-        self.others.get(&(want.used().class(), want.key())).copied().unwrap_or(FREE)
+        self.others.get(&want.read()).copied().unwrap_or(FREE)
     }
 
     #[inline]
     fn is_key(&self, at: KeyUse, want: &Want) -> bool {
-        at.key() != PLACELESS && self.keys[at.key() as usize] == want.key()
+        at.key() != PLACELESS && self.keys[at.key() as usize].is_of_key(*want)
     }
 }
 
@@ -471,17 +481,21 @@ mod tests {
         for seed in 0..400u64 {
             let mut state = seed << 32;
             let known = [5, 60, 5_000][seed as usize % 3];
-            // Under one of these instances all keys have the same hash.
-            let instances = [[1, 2], [1, 0x9e37_79b9_7f4a_7c15]][seed as usize / 3 % 2];
+            // Some keys of the second kind have the same hash, whatever their instance.
+            let is_chosen = seed / 3 % 2 == 1;
             let footprints: Vec<Footprint> = (0..1 + chance(&mut state) % 300)
                 .map(|_| {
                     (0..chance(&mut state) % 6).fold(Footprint::new(), |all, _| {
-                        let instance = instances[chance(&mut state) as usize % 2];
+                        let one = chance(&mut state) % 2;
                         let set = Set::ALL[chance(&mut state) as usize % 8];
                         // One is wanted by very many.
                         let local =
                             if chance(&mut state).is_multiple_of(4) { 0 } else { chance(&mut state) % known };
-                        all.with(set, ResourceKey::new(instance, local))
+                        if is_chosen && one == 1 {
+                            all.with(set, ResourceKey::new(local, 0xd1b5_4a32_d192_ed03))
+                        } else {
+                            all.with(set, ResourceKey::new(one, local))
+                        }
                     })
                 })
                 .collect();
@@ -493,7 +507,7 @@ mod tests {
     fn a_crowd_that_shares_a_place_is_sifted_as_well() {
         // Different hashes that begin alike, found by trying: more than are looked at in one place.
         let keys = (0..).map(|local| ResourceKey::new(9, local));
-        let keys = keys.filter(|&key| crate::footprint::hash(Class::Node, key) >> 54 == 0);
+        let keys = keys.filter(|key| Want::of_node(key.local).hash() >> 54 == 0);
         let keys: Vec<ResourceKey> = keys.take(2 * LOOKS_MAX).collect();
         for seed in 0..40u64 {
             let mut state = seed << 32;
@@ -524,6 +538,13 @@ mod tests {
     }
 
     #[test]
+    fn very_long_footprints_share_everything() {
+        let long =
+            |set| (0..100_000).fold(Footprint::new(), |all, local| all.with(set, ResourceKey::new(1, local)));
+        sift(&[long(Set::NodeReads), long(Set::NodeReads), long(Set::NodeWrites)], "long");
+    }
+
+    #[test]
     fn what_was_sought_is_told_apart() {
         for set in Set::ALL {
             let footprint = Footprint::new().with(set, ResourceKey::new(3, 4));
@@ -532,8 +553,7 @@ mod tests {
             let sought = Sought::new(&wanted.all()[0], WANTS_MAX as u64);
             assert_eq!(sought.number(), WANTS_MAX - 1);
             assert_eq!(sought.writes() == 1, set.mode() != Mode::Read);
-            let of_node =
-                Sought::new(&Want { used: crate::footprint::ClassUse::new(0, 1), ..wanted.all()[0] }, 1);
+            let of_node = Sought(sought.0 & !(3 << NUMBER_BITS));
             assert_eq!(sought.may_be(of_node), set.class() == Class::Node);
         }
     }

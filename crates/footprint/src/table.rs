@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::footprint::{ClassUse, MixedKey};
+use crate::footprint::{ClassUse, MixedKey, MixedUse};
 use crate::stamps::Generation;
-use crate::wanted::Want;
 
 /// Places looked at for one key. Fair hashes need one or two; beyond this they were chosen to collide.
 const LOOKS_MAX: usize = 16;
@@ -163,7 +162,7 @@ pub(crate) struct Open<'a> {
 impl Open<'_> {
     /// Finds the place of a key; none when something that was admitted stops this use.
     #[inline(always)]
-    pub(crate) fn find(&self, want: &Want) -> Option<Place> {
+    pub(crate) fn find(&self, want: &MixedUse) -> Option<Place> {
         let (home, sought) = self.seek(want);
         let slot = self.slots.get(home).copied().unwrap_or(Slot::VACANT);
         if slot.mark() < self.now {
@@ -175,30 +174,30 @@ impl Open<'_> {
 
     /// The first place of a key, and the mark that it is to leave.
     #[inline(always)]
-    fn seek(&self, want: &Want) -> (usize, Mark) {
+    fn seek(&self, want: &MixedUse) -> (usize, Mark) {
         #[cfg(test)]
         self.looks.set(self.looks.get() + 1);
-        let hash = want.key().hash();
-        ((hash >> self.shift) as usize, Mark::new(self.now, want.used(), hash))
+        let hash = want.key.hash();
+        ((hash >> self.shift) as usize, Mark::new(self.now, want.used, hash))
     }
 
     /// Where a key stands or belongs, and its mark, when its first place is taken.
     #[inline(always)]
-    fn meet(&self, want: &Want, home: usize, sought: Mark, slot: Slot) -> (u32, Mark) {
+    fn meet(&self, want: &MixedUse, home: usize, sought: Mark, slot: Slot) -> (u32, Mark) {
         let mark = slot.mark();
-        if mark.may_be(sought) && self.keys.get(slot.number()) == Some(&want.key()) {
+        if mark.may_be(sought) && self.keys.get(slot.number()) == Some(&want.key) {
             return (home as u32, mark);
         }
-        self.look(home, sought, want.key())
+        self.look(home, sought, want.key)
     }
 
     /// Marks a key where it was found to belong.
     #[inline(always)]
-    pub(crate) fn take(&mut self, want: &Want, place: Place) {
+    pub(crate) fn take(&mut self, want: &MixedUse, place: Place) {
         match self.slots.get_mut(place.at()) {
             Some(slot) if slot.mark() < self.now => {
                 *slot = Slot::new(place.mark(), *self.len as u32);
-                self.keys[*self.len] = want.key();
+                self.keys[*self.len] = want.key;
                 *self.len += 1;
             }
             // It was used before, stands in the crowd, or lost its place to a key of the same footprint.
@@ -208,17 +207,17 @@ impl Open<'_> {
 
     /// Marks a key wherever it stands or belongs.
     #[inline(never)]
-    fn mark(&mut self, want: &Want) {
-        let hash = want.key().hash();
-        let sought = Mark::new(self.now, want.used(), hash);
-        let (at, found) = self.look((hash >> self.shift) as usize, sought, want.key());
+    fn mark(&mut self, want: &MixedUse) {
+        let hash = want.key.hash();
+        let sought = Mark::new(self.now, want.used, hash);
+        let (at, found) = self.look((hash >> self.shift) as usize, sought, want.key);
         let mark = Mark(sought.0 | found.0 & Mark::WRITTEN);
         match self.slots.get_mut(at as usize) {
-            None => drop(self.crowd.insert((mark.used().class(), want.key()), mark.stamp())),
+            None => drop(self.crowd.insert((mark.used().class(), want.key), mark.stamp())),
             Some(slot) if found.0 != 0 => *slot = Slot::new(mark, slot.number() as u32),
             Some(slot) => {
                 *slot = Slot::new(mark, *self.len as u32);
-                self.keys[*self.len] = want.key();
+                self.keys[*self.len] = want.key;
                 *self.len += 1;
             }
         }
@@ -283,7 +282,7 @@ impl Table {
     }
 
     /// Marks a key wherever it stands or belongs.
-    pub(crate) fn mark(&mut self, want: &Want) {
+    pub(crate) fn mark(&mut self, want: &MixedUse) {
         self.open(1).mark(want);
     }
 
@@ -311,11 +310,11 @@ impl Table {
         self.shift = 64 - places.ilog2();
         let now = self.now();
         for slot in slots.into_iter().filter(|slot| slot.mark() >= now) {
-            self.mark(&Want { key: keys[slot.number()], used: slot.mark().used() });
+            self.mark(&MixedUse { key: keys[slot.number()], used: slot.mark().used() });
         }
         // A larger table has room for some of the crowd.
         for ((class, key), stamp) in std::mem::take(&mut self.crowd) {
-            self.mark(&Want { key, used: ClassUse::new(class, stamp & 1) });
+            self.mark(&MixedUse { key, used: ClassUse::new(class, stamp & 1) });
         }
     }
 

@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::footprint::{ClassUse, MixedKey};
 use crate::wanted::{Span, Want, Wanted};
 
 /// Keys that are linked to one another when their bit was set before. With a fair hash so many are never seen; what goes
@@ -33,7 +32,7 @@ pub(crate) struct Taken {
     /// A power of two, by the last bits of hashes.
     places: Vec<Place>,
     /// The keys, by number, from one to the end; there is room for more.
-    keys: Vec<MixedKey>,
+    keys: Vec<Want>,
     end: usize,
     /// What stands before each key at its place, by number.
     before: Vec<Link>,
@@ -42,36 +41,20 @@ pub(crate) struct Taken {
     spare: Vec<Place>,
 }
 
-/// Keys that are not linked, since too many were before them, and one for those that are written.
-type Crowd = BTreeMap<(u8, MixedKey), u8>;
+/// Keys that are not linked, since too many were before them, and how they are used.
+type Crowd = BTreeMap<Want, Want>;
 
-/// The number of a key, and how it is used.
+/// The number of a key.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Link(u32);
 
-/// Bits of a number.
-const NUMBER_BITS: u32 = 29;
-
-/// The last number.
-pub(crate) const NUMBER_MAX: usize = (1 << NUMBER_BITS) - 1;
-
 impl Link {
-    /// To no key.
+    /// To no key: the one of this number is nothing.
     const NONE: Link = Link(0);
 
     #[inline(always)]
-    fn new(number: usize, used: ClassUse) -> Link {
-        Link(u32::from(used.bits()) << NUMBER_BITS | number as u32)
-    }
-
-    #[inline(always)]
     fn number(self) -> usize {
-        self.0 as usize & NUMBER_MAX
-    }
-
-    #[inline(always)]
-    fn used(self) -> ClassUse {
-        ClassUse::from_bits((self.0 >> NUMBER_BITS) as u8)
+        self.0 as usize
     }
 }
 
@@ -150,7 +133,7 @@ impl Taken {
         let end = self.end + more;
         if end > self.keys.len() {
             let room = end.next_power_of_two();
-            self.keys.resize(room, MixedKey::default());
+            self.keys.resize(room, Want::NOTHING);
             self.before.resize(room, Link::NONE);
         }
         if end > self.places.len() * LOAD_MAX {
@@ -177,7 +160,7 @@ impl Taken {
             }
         }
         // Those of the crowd stay there, and are asked after as before.
-        for (_, key) in self.crowd.keys() {
+        for key in self.crowd.keys() {
             let place = &mut self.places[key.hash() as usize & mask];
             *place = place.with_bit(key.hash());
         }
@@ -195,7 +178,7 @@ fn places(keys: usize) -> usize {
 struct Open<'a> {
     places: &'a mut [Place],
     mask: usize,
-    keys: &'a mut [MixedKey],
+    keys: &'a mut [Want],
     before: &'a mut [Link],
     crowd: &'a mut Crowd,
     end: usize,
@@ -206,9 +189,9 @@ impl Open<'_> {
     #[inline(never)]
     fn admit_any(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
         self.admit_each(wanted, spans, |open, wants| {
-            let is_stopped = wants.iter().any(|want| open.stops(want.key().hash(), want));
+            let is_stopped = wants.iter().any(|want| open.stops(want.hash(), want));
             if !is_stopped {
-                wants.iter().for_each(|want| open.take(want.key().hash(), want));
+                wants.iter().for_each(|want| open.take(want.hash(), want));
             }
             !is_stopped
         })
@@ -219,7 +202,7 @@ impl Open<'_> {
     fn admit_ones(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
         self.admit_each(wanted, spans, |open, wants| {
             let [want] = wants else { return false };
-            let hash = want.key().hash();
+            let hash = want.hash();
             let place = open.place(hash);
             if !place.may_have(hash) {
                 open.link(hash, place, want);
@@ -238,19 +221,19 @@ impl Open<'_> {
     fn admit_fours(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
         self.admit_each(wanted, spans, |open, wants| {
             let [a, b, c, d] = wants else { return false };
-            let hash_a = a.key.hash();
+            let hash_a = a.hash();
             if open.stops(hash_a, a) {
                 return false;
             }
-            let hash_b = b.key.hash();
+            let hash_b = b.hash();
             if open.stops(hash_b, b) {
                 return false;
             }
-            let hash_c = c.key.hash();
+            let hash_c = c.hash();
             if open.stops(hash_c, c) {
                 return false;
             }
-            let hash_d = d.key.hash();
+            let hash_d = d.hash();
             if open.stops(hash_d, d) {
                 return false;
             }
@@ -265,7 +248,7 @@ impl Open<'_> {
         self.admit_each(wanted, spans, |open, wants| {
             let is_stopped = wants.as_array().is_none_or(|wants| open.stops_four(wants));
             if !is_stopped {
-                wants.iter().for_each(|want| open.take(want.key().hash(), want));
+                wants.iter().for_each(|want| open.take(want.hash(), want));
             }
             !is_stopped
         })
@@ -300,7 +283,7 @@ impl Open<'_> {
     /// The last key at the place of a want, and whether the want may be one of those there.
     #[inline(always)]
     fn look(&self, want: &Want) -> (Link, bool) {
-        let hash = want.key().hash();
+        let hash = want.hash();
         let place = self.place(hash);
         (place.last(), place.may_have(hash))
     }
@@ -339,11 +322,9 @@ impl Open<'_> {
     /// Whether a key that stands at a place, of which this is the last, excludes this use.
     #[inline(always)]
     fn excludes(&self, last: Link, want: &Want) -> bool {
-        // Mostly the last is the one; who stands before it is asked elsewhere. Where only the crowd has a key, there is none.
-        (self.keys.get(last.number()) == Some(&want.key())
-            && last.used().excludes(want.used())
-            && last != Link::NONE)
-            || finds(self.keys, self.before, self.crowd, last, want, |used| used.excludes(want.used()))
+        // Mostly the last is the one; who stands before it is asked elsewhere.
+        self.keys.get(last.number()).is_some_and(|key| key.is_of_key(*want) & key.excludes(*want))
+            || finds(self.keys, self.before, self.crowd, last, want, |key| key.excludes(*want))
     }
 
     /// Puts a key at its place. There is room for it.
@@ -353,8 +334,8 @@ impl Open<'_> {
         if let (Some(key), Some(before), Some(at)) =
             (key, before, self.places.get_mut(hash as usize & self.mask))
         {
-            (*key, *before) = (want.key(), place.last());
-            *at = place.with(hash, Link::new(self.end, want.used()));
+            (*key, *before) = (*want, place.last());
+            *at = place.with(hash, Link(self.end as u32));
             self.end += 1;
         }
     }
@@ -363,28 +344,27 @@ impl Open<'_> {
 /// Whether a key was taken in some way of use; the last one at its place is known.
 #[inline(never)]
 fn finds(
-    keys: &[MixedKey],
+    keys: &[Want],
     before: &[Link],
     crowd: &Crowd,
     last: Link,
     want: &Want,
-    is: impl Fn(ClassUse) -> bool,
+    is: impl Fn(&Want) -> bool,
 ) -> bool {
-    let class = want.used().class();
-    links(before, last).any(|link| keys[link.number()] == want.key() && is(link.used()))
-        || crowd.get(&(class, want.key())).is_some_and(|&writes| is(ClassUse::new(class, writes)))
+    links(before, last).map(|link| &keys[link.number()]).any(|key| key.is_of_key(*want) && is(key))
+        || crowd.get(&want.read()).is_some_and(is)
 }
 
 /// Whether a key that may have been taken before is to be linked; the last one at its place is known.
 #[inline(never)]
-fn is_new(keys: &[MixedKey], before: &[Link], crowd: &mut Crowd, last: Link, want: &Want) -> bool {
-    let (class, writes) = (want.used().class(), want.used().writes());
-    if finds(keys, before, crowd, last, want, |used| used.class() == class && used.writes() >= writes) {
+fn is_new(keys: &[Want], before: &[Link], crowd: &mut Crowd, last: Link, want: &Want) -> bool {
+    if finds(keys, before, crowd, last, want, |key| key.with_use_of(*want) == *key) {
         return false;
     }
     let is_crowded = links(before, last).count() >= LINKED_MAX;
     if is_crowded {
-        *crowd.entry((class, want.key())).or_default() |= writes;
+        let known = crowd.entry(want.read()).or_insert(*want);
+        *known = known.with_use_of(*want);
     }
     !is_crowded
 }
@@ -445,8 +425,8 @@ mod tests {
         for seed in 0..900u64 {
             let mut state = seed << 32;
             let known = [6, 60, 5_000][seed as usize % 3];
-            // Under the second of these all keys have the same hash: they meet the ordered map.
-            let instances = [[1, 2], [1, 0x9e37_79b9_7f4a_7c15]][seed as usize / 3 % 2];
+            // Some keys of the second kind have the same hash, whatever their instance: they meet the ordered map.
+            let is_chosen = seed / 3 % 2 == 1;
             // All of one length, and of any.
             let len = [Some(1), Some(4), None][seed as usize / 6 % 3];
             let footprints: Vec<Footprint> = (0..1 + chance(&mut state) % 300)
@@ -454,12 +434,13 @@ mod tests {
                     let mut footprint = Footprint::new();
                     let keys = len.unwrap_or_else(|| chance(&mut state) % 7);
                     while footprint.len() < keys {
-                        let instance = instances[chance(&mut state) % 2];
-                        let local = chance(&mut state) % known;
-                        footprint.insert(
-                            Set::ALL[chance(&mut state) % 8],
-                            ResourceKey::new(instance, local as u64),
-                        );
+                        let (one, other) = (chance(&mut state) % 2, chance(&mut state) % known);
+                        let key = if is_chosen && one == 1 {
+                            ResourceKey::new(other as u64, 0xd1b5_4a32_d192_ed03)
+                        } else {
+                            ResourceKey::new(one as u64, other as u64)
+                        };
+                        footprint.insert(Set::ALL[chance(&mut state) % 8], key);
                     }
                     footprint
                 })
@@ -478,16 +459,13 @@ mod tests {
     fn a_place_without_a_key_stops_nobody() {
         // Keys of one place and bit, found by trying, of which the last is in the crowd; when there are more places, it has one
         // for itself, where its bit stands and no key.
-        let hash = |key: &ResourceKey| crate::footprint::hash(crate::Class::Node, *key);
+        let hash = |key: &ResourceKey| Want::of_node(key.local).hash();
         let keys = || (0..).map(|local| ResourceKey::new(9, local));
         let crowd = keys().filter(|key| hash(key) >> 59 == 0 && hash(key).trailing_zeros() >= 6);
         let crowd = crowd.filter(|key| hash(key).trailing_zeros() < 10).take(2 * LINKED_MAX);
         let last = keys().find(|key| hash(key) >> 59 == 0 && hash(key).trailing_zeros() >= 10);
         let others = keys().filter(|key| hash(key).trailing_zeros() < 6).take(200);
-        // The key that memory looks like where no key was written yet. It belongs to that place.
-        let [instance, local] = crate::mix::factors(0, 0);
-        let nothing = ResourceKey::new(instance, local);
-        let all = crowd.chain(last).chain(others).chain([nothing]);
+        let all = crowd.chain(last).chain(others);
         let footprints: Vec<Footprint> = all.map(|key| Footprint::new().with(Set::NodeWrites, key)).collect();
         let mut taken = Taken::default();
         assert!(admit(&mut taken, &footprints, 0, false).iter().all(|&admitted| admitted));
@@ -498,8 +476,7 @@ mod tests {
     fn a_place_that_many_were_chosen_for_stays_short() {
         // Keys of one place, whatever their bit, found by trying; each is written by one and wanted again by another.
         let keys = (0..).map(|local| ResourceKey::new(9, local));
-        let at_one_place =
-            |key: &ResourceKey| crate::footprint::hash(crate::Class::Node, *key).trailing_zeros() >= 12;
+        let at_one_place = |key: &ResourceKey| Want::of_node(key.local).hash().trailing_zeros() >= 12;
         let keys: Vec<ResourceKey> = keys.filter(at_one_place).take(300).collect();
         let writes = keys.iter().map(|&key| Footprint::new().with(Set::NodeWrites, key));
         let reads = keys.iter().map(|&key| Footprint::new().with(Set::NodeReads, key));

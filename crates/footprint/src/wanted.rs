@@ -2,28 +2,74 @@
 
 use std::ops::Range;
 
-use crate::footprint::{ClassUse, Footprint, MixedKey};
+use crate::chains::Chains;
+use crate::footprint::{ClassUse, Footprint, MixedUse};
 use crate::pending::PendingFull;
+use crate::{ResourceKey, mix};
 
 /// A key that is wanted, and how it is to be used.
 ///
-/// Packed: long lists of them are read from one end to the other, and what counts is how many bytes that are.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, packed)]
+/// Twelve bytes: long lists of them are read from one end to the other, and what counts is how many bytes that are. There
+/// are few instances, so they have numbers; ids within them are many, and are hashed when they are asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(C, packed(4))]
 pub(crate) struct Want {
-    pub(crate) key: MixedKey,
-    pub(crate) used: ClassUse,
+    local: u64,
+    /// The number of the instance, and in the last bits the use.
+    of: u32,
 }
 
+/// Bits of a use.
+const USE_BITS: u32 = 3;
+
+/// The bit of a use that says whether the key is written.
+const WRITES: u32 = 1 << (USE_BITS - 1);
+
+/// Instances that can be told apart.
+const INSTANCES_MAX: usize = 1 << (u32::BITS - USE_BITS);
+
 impl Want {
+    /// Nothing is wanted. There is no instance of this number.
+    pub(crate) const NOTHING: Want = Want { local: 0, of: 0 };
+
     #[inline(always)]
-    pub(crate) fn key(&self) -> MixedKey {
-        self.key
+    fn new(instance: u32, local: u64, used: ClassUse) -> Want {
+        Want { local, of: instance << USE_BITS | u32::from(used.bits()) }
+    }
+
+    /// The hash of its key.
+    #[inline(always)]
+    pub(crate) fn hash(self) -> u64 {
+        mix::pair(u64::from(self.of & !WRITES), self.local)
     }
 
     #[inline(always)]
-    pub(crate) fn used(&self) -> ClassUse {
-        self.used
+    pub(crate) fn used(self) -> ClassUse {
+        ClassUse::from_bits(self.of as u8)
+    }
+
+    /// Whether both are of the same key, however they use it.
+    #[inline(always)]
+    pub(crate) fn is_of_key(self, other: Want) -> bool {
+        self.local == other.local && (self.of ^ other.of) & !WRITES == 0
+    }
+
+    /// Whether both exclude one another, if they are of the same key.
+    #[inline(always)]
+    pub(crate) fn excludes(self, other: Want) -> bool {
+        (self.of | other.of) & WRITES != 0
+    }
+
+    /// The same key, read.
+    #[inline(always)]
+    pub(crate) fn read(self) -> Want {
+        Want { of: self.of & !WRITES, ..self }
+    }
+
+    /// The same key, used in both ways.
+    #[inline(always)]
+    pub(crate) fn with_use_of(self, other: Want) -> Want {
+        Want { of: self.of | other.of & WRITES, ..self }
     }
 }
 
@@ -31,6 +77,7 @@ impl Want {
 #[derive(Default)]
 pub(crate) struct Wanted {
     wants: Vec<Want>,
+    instances: Instances,
     /// Which of them are whose, by the number of the rewrite.
     spans: Vec<Span>,
     /// The same in the order in which they were drained.
@@ -57,10 +104,16 @@ impl Wanted {
     #[inline]
     pub(crate) fn add(&mut self, footprint: &Footprint) -> Result<Span, PendingFull> {
         let start = self.wants.len();
-        if start + footprint.len() > u32::MAX as usize {
+        // Each key may be of an instance that is new.
+        if start + footprint.len() > u32::MAX as usize
+            || self.instances.end() + footprint.len() > INSTANCES_MAX
+        {
             return Err(PendingFull);
         }
-        footprint.add_wants(&mut self.wants);
+        for (used, keys) in footprint.uses() {
+            let want = |key: &ResourceKey| Want::new(self.instances.number(key.instance), key.local, used);
+            self.wants.extend(keys.iter().map(want));
+        }
         Ok(Span { start: start as u32, len: footprint.len() as u32 })
     }
 
@@ -111,10 +164,145 @@ impl Wanted {
         &self.wants[span.range()]
     }
 
+    /// What some want, each with its whole key.
+    #[inline]
+    pub(crate) fn mixed(&self, span: Span) -> impl Iterator<Item = MixedUse> {
+        self.get(span).iter().map(|want| {
+            let instance = self.instances.all[(want.of >> USE_BITS) as usize];
+            MixedUse::new(want.used(), ResourceKey::new(instance, want.local))
+        })
+    }
+
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.wants.clear();
+        self.instances.clear();
         self.spans.clear();
         self.in_order.clear();
+    }
+}
+
+/// Instances remembered by their hash.
+const RECENT: usize = 32;
+
+/// Instances that were met, by number. Numbers begin with one.
+struct Instances {
+    all: Vec<u64>,
+    found: Chains<u64>,
+    /// Those that were met lately, by some bits of their hash: mostly there are few. They are hints, and may be of a time
+    /// before.
+    recent: [u32; RECENT],
+}
+
+impl Default for Instances {
+    fn default() -> Instances {
+        Instances { all: vec![0], found: Chains::default(), recent: [0; RECENT] }
+    }
+}
+
+impl Instances {
+    /// The number that comes next.
+    fn end(&self) -> usize {
+        self.all.len()
+    }
+
+    #[inline]
+    fn number(&mut self, instance: u64) -> u32 {
+        let hash = mix::number(instance);
+        let recent = self.recent[hash as usize % RECENT];
+        if recent != 0 && self.all.get(recent as usize) == Some(&instance) {
+            return recent;
+        }
+        self.find(instance, hash)
+    }
+
+    #[inline(never)]
+    fn find(&mut self, instance: u64, hash: u64) -> u32 {
+        let all = &mut self.all;
+        let found = self.found.find(hash, |number| all[number as usize] == instance, || instance);
+        let number = found.unwrap_or_else(|| {
+            let number = all.len() as u32;
+            all.push(instance);
+            self.found.insert(hash, number, || instance, |number| mix::number(all[number as usize]));
+            number
+        });
+        self.recent[hash as usize % RECENT] = number;
+        number
+    }
+
+    fn clear(&mut self) {
+        self.all.truncate(1);
+        self.found.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Set;
+
+    impl Want {
+        /// The write of a node of the first instance that was met.
+        pub(crate) fn of_node(local: u64) -> Want {
+            Want::new(1, local, ClassUse::new(0, 1))
+        }
+    }
+
+    #[test]
+    fn a_want_is_twelve_bytes() {
+        assert_eq!(size_of::<[Want; 5]>(), 5 * 12);
+    }
+
+    #[test]
+    fn a_want_gives_its_whole_key_back() {
+        // Instances by chance, and such whose hashes begin alike, found by trying: more than one chain of them.
+        let fair = (0..300).map(|at| mix::number(at) >> (at % 60));
+        let chosen = (0..)
+            .filter(|&instance| mix::number(instance) >> 52 == 0 && mix::number(instance).is_multiple_of(16));
+        let instances: Vec<u64> = fair.chain(chosen.take(60)).chain([0, u64::MAX]).collect();
+        let mut wanted = Wanted::default();
+        // The second time with what the first one left behind.
+        for again in 0..2u64 {
+            wanted.clear();
+            for (number, &instance) in instances.iter().chain(&instances).enumerate() {
+                let set = Set::ALL[(number as u64 + again) as usize % 8];
+                let footprint = Footprint::new().with(set, ResourceKey::new(instance, number as u64));
+                let span = wanted.add(&footprint).unwrap();
+                let (used, keys) = footprint.uses().next().unwrap();
+                let expected = MixedUse::new(used, keys[0]);
+                let mixed = wanted.mixed(span).next().unwrap();
+                assert_eq!((mixed.key, mixed.used), (expected.key, expected.used), "{instance}");
+            }
+            let mut distinct = instances.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            assert_eq!(wanted.instances.end(), 1 + distinct.len());
+        }
+    }
+
+    #[test]
+    fn wants_of_one_key_are_told_from_others() {
+        let mut wanted = Wanted::default();
+        let key = |instance, local| ResourceKey::new(instance, local);
+        let mut want = |set, key| {
+            let span = wanted.add(&Footprint::new().with(set, key)).unwrap();
+            wanted.get(span)[0]
+        };
+        let write = want(Set::NodeWrites, key(1, 7));
+        // Who else, whether it is of the same key, and whether both may not be admitted then.
+        for (set, other, is_of_key, excludes) in [
+            (Set::NodeWrites, key(1, 7), true, true),
+            (Set::NodeReads, key(1, 7), true, true),
+            (Set::EdgeWrites, key(1, 7), false, true),
+            (Set::NodeWrites, key(2, 7), false, true),
+            (Set::NodeWrites, key(1, 8), false, true),
+        ] {
+            let other = want(set, other);
+            assert_eq!((write.is_of_key(other), write.excludes(other)), (is_of_key, excludes));
+            assert_eq!(write.hash() == other.hash(), is_of_key);
+            assert!(!Want::NOTHING.is_of_key(other));
+        }
+        let read = want(Set::NodeReads, key(1, 7));
+        assert!(!read.excludes(read) && read == write.read() && write == read.with_use_of(write));
     }
 }

@@ -12,7 +12,7 @@ use crate::table::Table;
 
 /// Against the mixer of this crate: one of its factors becomes nothing, and the product with it.
 fn against_ours(at: u64) -> ResourceKey {
-    ResourceKey::new(0x9e37_79b9_7f4a_7c15, at)
+    ResourceKey::new(at, 0xd1b5_4a32_d192_ed03)
 }
 
 /// Against the multiplication of the plain sets' hash.
