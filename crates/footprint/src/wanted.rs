@@ -110,10 +110,12 @@ impl Wanted {
         {
             return Err(PendingFull);
         }
-        for (used, keys) in footprint.uses() {
-            let want = |key: &ResourceKey| Want::new(self.instances.number(key.instance), key.local, used);
-            self.wants.extend(keys.iter().map(want));
-        }
+        let Wanted { wants, instances, .. } = self;
+        wants.reserve(footprint.len());
+        footprint.uses().for_each(|(used, keys)| {
+            let want = |key: &ResourceKey| Want::new(instances.number(key.instance), key.local, used);
+            wants.extend(keys.iter().map(want));
+        });
         Ok(Span { start: start as u32, len: footprint.len() as u32 })
     }
 
@@ -182,21 +184,20 @@ impl Wanted {
     }
 }
 
-/// Instances remembered by their hash.
-const RECENT: usize = 32;
-
 /// Instances that were met, by number. Numbers begin with one.
 struct Instances {
     all: Vec<u64>,
     found: Chains<u64>,
-    /// Those that were met lately, by some bits of their hash: mostly there are few. They are hints, and may be of a time
-    /// before.
-    recent: [u32; RECENT],
+    /// Those that were met lately, by their last bits, and their numbers: mostly there are few, and their ids are small.
+    recent: Vec<(u64, u32)>,
 }
+
+/// Instances that are remembered.
+const RECENT: usize = 256;
 
 impl Default for Instances {
     fn default() -> Instances {
-        Instances { all: vec![0], found: Chains::default(), recent: [0; RECENT] }
+        Instances { all: vec![0], found: Chains::default(), recent: vec![(0, 0); RECENT] }
     }
 }
 
@@ -206,19 +207,17 @@ impl Instances {
         self.all.len()
     }
 
-    #[inline]
+    #[inline(always)]
     fn number(&mut self, instance: u64) -> u32 {
-        let hash = mix::number(instance);
-        let recent = self.recent[hash as usize % RECENT];
-        if recent != 0 && self.all.get(recent as usize) == Some(&instance) {
-            return recent;
+        match self.recent.get(instance as usize % RECENT) {
+            Some(&(known, number)) if known == instance && number != 0 => number,
+            _ => self.find(instance),
         }
-        self.find(instance, hash)
     }
 
     #[inline(never)]
-    fn find(&mut self, instance: u64, hash: u64) -> u32 {
-        let all = &mut self.all;
+    fn find(&mut self, instance: u64) -> u32 {
+        let (all, hash) = (&mut self.all, mix::number(instance));
         let found = self.found.find(hash, |number| all[number as usize] == instance, || instance);
         let number = found.unwrap_or_else(|| {
             let number = all.len() as u32;
@@ -226,13 +225,16 @@ impl Instances {
             self.found.insert(hash, number, || instance, |number| mix::number(all[number as usize]));
             number
         });
-        self.recent[hash as usize % RECENT] = number;
+        self.recent[instance as usize % RECENT] = (instance, number);
         number
     }
 
     fn clear(&mut self) {
-        self.all.truncate(1);
-        self.found.clear();
+        if self.all.len() > 1 {
+            self.all.truncate(1);
+            self.found.clear();
+            self.recent.fill((0, 0));
+        }
     }
 }
 
