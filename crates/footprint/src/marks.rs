@@ -15,8 +15,8 @@ const SAMPLE: usize = 1 << 8;
 /// From so many wants on all are [sifted](Sieve) at once, when hardly any of the sample are refused.
 const FEW_REFUSED: usize = 1 << 13;
 
-/// So many keys are taken near the processor. Where more are refused it is cheaper to stop each at the first key that is
-/// taken, as long as no more will be: beyond, every look is one into farther memory, and all are sifted.
+/// Taken keys that the nearer caches hold. Where many are refused, it is cheaper to stop each at the first key that is taken,
+/// as long as no more than these will be: beyond, every look waits for farther memory, and all are sifted.
 const NEAR: usize = 1 << 18;
 
 /// Footprints for which room is made at once: as many as have a bit in a word.
