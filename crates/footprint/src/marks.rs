@@ -7,7 +7,7 @@ use crate::footprint::{Footprint, MixedUse};
 use crate::sieve::{Sieve, WANTS_MAX};
 use crate::table::{Place, Table};
 use crate::taken::Taken;
-use crate::wanted::Wanted;
+use crate::wanted::{TOGETHER, Wanted};
 
 /// Footprints that are asked before it is known how many are refused.
 const SAMPLE: usize = 1 << 8;
@@ -18,9 +18,6 @@ const FEW_REFUSED: usize = 1 << 13;
 /// Taken keys that the nearer caches hold. Where many are refused, it is cheaper to stop each at the first key that is taken,
 /// as long as no more than these will be: beyond, every look waits for farther memory, and all are sifted.
 const NEAR: usize = 1 << 18;
-
-/// Footprints for which room is made at once: as many as have a bit in a word.
-const TOGETHER: usize = 64;
 
 /// What was admitted this time.
 #[derive(Default)]
@@ -62,14 +59,11 @@ impl Marks {
             self.admit_together(wanted);
             self.together = Some(Arc::clone(wanted));
         } else {
-            for spans in wanted.in_order().chunks(TOGETHER) {
-                let mut bits = 0;
-                for (at, &span) in spans.iter().enumerate() {
-                    self.wants.clear();
-                    self.wants.extend(wanted.mixed(span));
-                    bits |= u64::from(self.admit().is_none()) << at;
-                }
-                self.admitted.push(bits);
+            self.admitted.resize(wanted.len().div_ceil(TOGETHER), 0);
+            for at in 0..wanted.len() {
+                self.wants.clear();
+                self.wants.extend(wanted.mixed(at));
+                self.admitted[at / TOGETHER] |= u64::from(self.admit().is_none()) << (at % TOGETHER);
             }
         }
         note(&self.admitted, phases)
@@ -77,25 +71,25 @@ impl Marks {
 
     /// Asks for all, of whom nobody was asked before.
     fn admit_together(&mut self, wanted: &Wanted) {
-        let (spans, wants) = (wanted.in_order(), wanted.all().len());
-        let (sample, others) = spans.split_at(spans.len().min(SAMPLE));
+        let (sample, wants, each) = (wanted.len().min(SAMPLE), wanted.all().len(), wanted.each());
+        let mut groups = wanted.groups();
         self.taken.begin(wanted.count(sample));
-        self.admitted.extend(sample.chunks(TOGETHER).map(|spans| self.taken.admit(wanted, spans, false)));
-        if others.is_empty() {
+        let asked = groups.by_ref().take(SAMPLE / TOGETHER);
+        self.admitted.extend(asked.map(|group| self.taken.admit(group, each, false)));
+        if wanted.len() == sample {
             return;
         }
         let admitted: usize = self.admitted.iter().map(|bits| bits.count_ones() as usize).sum();
-        let few_are_refused = admitted * 4 >= sample.len() * 3;
-        let keys = wants / sample.len() * admitted;
+        let few_are_refused = admitted * 4 >= sample * 3;
+        let keys = wants / sample * admitted;
         if keys > NEAR || (few_are_refused && wants >= FEW_REFUSED) {
             return self.sieve.reserve_all(wanted, &mut self.admitted);
         }
-        let most_are_refused = admitted * 4 < sample.len();
+        let most_are_refused = admitted * 4 < sample;
         // Who wants one key looks at one place, which may be a farther one if fewer share it.
-        let roomy = if wanted.each() == Some(1) { 2 } else { 1 };
+        let roomy = if each == Some(1) { 2 } else { 1 };
         self.taken.expect(keys * roomy);
-        self.admitted
-            .extend(others.chunks(TOGETHER).map(|spans| self.taken.admit(wanted, spans, most_are_refused)));
+        self.admitted.extend(groups.map(|group| self.taken.admit(group, each, most_are_refused)));
     }
 
     /// Admits the footprint at hand if nothing stops it; else says which of its wants is stopped. Checks everything, then
@@ -123,9 +117,9 @@ impl Marks {
 
     #[cold]
     fn mark_together(&mut self, wanted: &Wanted) {
-        for (at, &span) in wanted.in_order().iter().enumerate() {
-            if self.admitted[at / 64] >> (at % 64) & 1 == 1 {
-                wanted.mixed(span).for_each(|want| self.table.mark(&want));
+        for at in 0..wanted.len() {
+            if self.admitted[at / TOGETHER] >> (at % TOGETHER) & 1 == 1 {
+                wanted.mixed(at).for_each(|want| self.table.mark(&want));
             }
         }
     }
@@ -133,13 +127,29 @@ impl Marks {
 
 /// Notes who was admitted, by words of bits, and says how many.
 fn note(admitted: &[u64], phases: &mut [Phase]) -> usize {
-    for (&bits, phases) in admitted.iter().zip(phases.chunks_mut(64)) {
-        for (at, phase) in phases.iter_mut().enumerate() {
-            *phase = if bits >> at & 1 == 1 { Phase::Reserved } else { Phase::Aborted };
-        }
+    let (eights, rest) = phases.as_chunks_mut();
+    let mut bytes = admitted.iter().flat_map(|bits| bits.to_le_bytes());
+    for (phases, byte) in eights.iter_mut().zip(&mut bytes) {
+        *phases = PHASES[usize::from(byte)];
+    }
+    if let Some(byte) = bytes.next() {
+        rest.copy_from_slice(&PHASES[usize::from(byte)][..rest.len()]);
     }
     admitted.iter().map(|bits| bits.count_ones() as usize).sum()
 }
+
+/// The phases of eight rewrites, by the bits of those that were admitted.
+static PHASES: [[Phase; 8]; 256] = {
+    let mut all = [[Phase::Aborted; 8]; 256];
+    let mut bits = 0;
+    while bits < 8 * 256 {
+        if (bits / 8) >> (bits % 8) & 1 == 1 {
+            all[bits / 8][bits % 8] = Phase::Reserved;
+        }
+        bits += 1;
+    }
+    all
+};
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use crate::stamps::KeyUse;
-use crate::wanted::{Span, Want, Wanted};
+use crate::wanted::{Group, Want, Wanted};
 
 /// Wants in a part: what they are counted by fits the nearer caches.
 const PART: usize = 1 << 13;
@@ -71,6 +71,12 @@ impl Sought {
         (self.0 >> WRITES_SHIFT) as u8 & 1
     }
 
+    /// How it uses the key of this number.
+    #[inline]
+    fn used(self, number: u32) -> KeyUse {
+        KeyUse::new(number, self.writes())
+    }
+
     /// Its part, by the first bits of its hash.
     #[inline]
     fn part(self, bits: u32) -> usize {
@@ -92,6 +98,8 @@ pub(crate) struct Sieve {
     parted: Vec<Sought>,
     parts: Vec<(u32, u32)>,
     part: Part,
+    /// Of each want the use of a key that several want, or of [nothing](NOTHING).
+    uses: Vec<KeyUse>,
     shared: Shared,
 }
 
@@ -112,8 +120,6 @@ struct Part {
 /// Keys that several want.
 #[derive(Default)]
 struct Shared {
-    /// Of each want the use of such a key, or of [nothing](NOTHING).
-    uses: Vec<KeyUse>,
     /// Their numbers end here.
     end: u32,
     /// Each such key, as the first who was asked about it says, and how it is used.
@@ -144,19 +150,27 @@ impl Sieve {
     /// As [`reserve_all`](Sieve::reserve_all), as a whole or in parts.
     fn reserve_by(&mut self, wanted: &Wanted, admitted: &mut Vec<u64>, as_a_whole: bool) {
         let wants = wanted.all();
-        self.shared.begin(wants.len());
+        self.uses.clear();
+        self.uses.resize(wants.len(), NOTHING);
+        self.shared.begin();
         if as_a_whole {
             let several = self.part.thin_out_whole(wants);
             self.part.sift(several, 0);
-            self.part.number(&mut self.shared);
+            self.part.number(&mut self.shared, &mut self.uses);
         } else {
             self.sift_parts(wants);
         }
         self.shared.make_room();
         admitted.clear();
-        admitted.extend(wanted.in_order().chunks(64).map(|spans| {
-            let admit = |(at, &span): (usize, &Span)| u64::from(self.shared.admit(wanted, span)) << at;
-            spans.iter().enumerate().map(admit).sum::<u64>()
+        let Sieve { uses, shared, .. } = self;
+        admitted.extend(wanted.groups().map(|group| {
+            let uses = &uses[group.range()];
+            // Short footprints of one length are so usual that they have ways of their own.
+            match wanted.each() {
+                Some(1) => shared.admit_equal::<1>(group, uses),
+                Some(4) => shared.admit_equal::<4>(group, uses),
+                _ => shared.admit_all(group.split(uses).zip(group.split(group.wants))),
+            }
         }));
     }
 
@@ -169,7 +183,7 @@ impl Sieve {
         for &(start, end) in &self.parts {
             let several = self.part.thin_out(&self.parted[start as usize..end as usize], bits);
             self.part.sift(several, bits);
-            self.part.number(&mut self.shared);
+            self.part.number(&mut self.shared, &mut self.uses);
         }
     }
 
@@ -312,38 +326,36 @@ impl Part {
 
     /// Gives each key that is wanted again a number, and notes it of all who want it.
     #[inline(never)]
-    fn number(&mut self, keys: &mut Shared) {
+    fn number(&mut self, keys: &mut Shared, uses: &mut [KeyUse]) {
         for &(place, sought) in &self.again {
             let number = match self.firsts[place as usize] {
                 first if !first.may_be(sought) => PLACELESS,
                 first => {
                     let number = &mut self.numbers[place as usize];
                     if *number == 0 {
-                        *number = keys.add(first);
+                        *number = keys.add();
+                        uses[first.number()] = first.used(*number);
                     }
                     *number
                 }
             };
-            keys.note(sought, number);
+            uses[sought.number()] = sought.used(number);
         }
     }
 }
 
 impl Shared {
     /// Forgets everything.
-    fn begin(&mut self, wants: usize) {
-        self.uses.clear();
-        self.uses.resize(wants, NOTHING);
+    fn begin(&mut self) {
         self.end = PLACELESS + 1;
         self.others.clear();
     }
 
-    /// Gives a key that is wanted again a number, and notes it of the first who wants it.
+    /// Gives a key that is wanted again a number.
     #[inline]
-    fn add(&mut self, first: Sought) -> u32 {
+    fn add(&mut self) -> u32 {
         let number = self.end;
         self.end += 1;
-        self.note(first, number);
         number
     }
 
@@ -356,15 +368,27 @@ impl Shared {
         }
     }
 
-    #[inline]
-    fn note(&mut self, sought: Sought, number: u32) {
-        self.uses[sought.number()] = KeyUse::new(number, sought.writes());
+    /// Asks for a group of footprints of the same length.
+    #[inline(never)]
+    fn admit_equal<const EACH: usize>(&mut self, group: Group, uses: &[KeyUse]) -> u64 {
+        self.admit_all(uses.as_chunks::<EACH>().0.iter().zip(group.wants.as_chunks::<EACH>().0))
+    }
+
+    /// Asks for footprints, of each the uses and the wants, in order. Says by bits who was admitted.
+    #[inline(always)]
+    fn admit_all<'a, U: AsRef<[KeyUse]> + ?Sized + 'a, W: AsRef<[Want]> + ?Sized + 'a>(
+        &mut self,
+        footprints: impl Iterator<Item = (&'a U, &'a W)>,
+    ) -> u64 {
+        let bits = footprints
+            .zip(0..64)
+            .map(|((uses, wants), at)| u64::from(self.admit(uses.as_ref(), wants.as_ref())) << at);
+        bits.sum()
     }
 
     /// Admits one footprint unless somebody before it stops it.
-    #[inline]
-    fn admit(&mut self, wanted: &Wanted, span: Span) -> bool {
-        let uses = &self.uses[span.range()];
+    #[inline(always)]
+    fn admit(&mut self, uses: &[KeyUse], wants: &[Want]) -> bool {
         // How many are shared, and where one is; the place of one alone is the sum of all places.
         let (mut shared, mut place) = (0u32, 0u32);
         for (&used, at) in uses.iter().zip(0u32..) {
@@ -377,14 +401,14 @@ impl Shared {
         }
         let place = place as usize;
         if shared > 1 {
-            return self.admit_shared(wanted, span);
+            return self.admit_shared(uses, wants);
         }
-        let (at, want) = (uses[place], wanted.get(span)[place]);
+        let (at, want) = (uses[place], wants[place]);
         let number = at.key() as usize;
         let (stamp, key) = (&mut self.stamps[number], &mut self.keys[number]);
         let is_known = *stamp != UNASKED;
         if at.key() == PLACELESS || (is_known && !key.is_of_key(want)) {
-            return self.admit_shared(wanted, span);
+            return self.admit_shared(uses, wants);
         }
         // Mostly it is one key, and whether it is free cannot be guessed: so it is decided without a jump.
         *key = want;
@@ -395,16 +419,13 @@ impl Shared {
 
     /// As [`admit`](Shared::admit), whatever is shared. Checks everything, then marks everything.
     #[inline(never)]
-    fn admit_shared(&mut self, wanted: &Wanted, span: Span) -> bool {
-        let wants = wanted.get(span);
-        for (number, want) in span.range().zip(wants) {
-            let at = self.uses[number];
+    fn admit_shared(&mut self, uses: &[KeyUse], wants: &[Want]) -> bool {
+        for (&at, want) in uses.iter().zip(wants) {
             if at != NOTHING && self.ask(at, want) + at.writes() > READ {
                 return false;
             }
         }
-        for (number, want) in span.range().zip(wants) {
-            let at = self.uses[number];
+        for (&at, want) in uses.iter().zip(wants) {
             if at != NOTHING {
                 let stamp = self.ask(at, want).max(READ + at.writes());
                 if self.is_key(at, want) {
@@ -549,7 +570,9 @@ mod tests {
         for set in Set::ALL {
             let footprint = Footprint::new().with(set, ResourceKey::new(3, 4));
             let mut wanted = Wanted::default();
-            wanted.add(&footprint).unwrap();
+            let span = wanted.add(&footprint).unwrap();
+            wanted.give(0, span);
+            wanted.arrange(&[0]);
             let sought = Sought::new(&wanted.all()[0], WANTS_MAX as u64);
             assert_eq!(sought.number(), WANTS_MAX - 1);
             assert_eq!(sought.writes() == 1, set.mode() != Mode::Read);

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::wanted::{Span, Want, Wanted};
+use crate::wanted::{Group, Want};
 
 /// Keys that are linked to one another when their bit was set before. With a fair hash so many are never seen; what goes
 /// beyond was chosen to collide, and is kept in an ordered map. Keys whose bit was not set are no more than there are bits.
@@ -105,9 +105,10 @@ impl Taken {
         }
     }
 
-    /// Asks for at most 64, in order, and is told whether most will be refused. Says by bits who was admitted.
-    pub(crate) fn admit(&mut self, wanted: &Wanted, spans: &[Span], most_are_refused: bool) -> u64 {
-        self.make_room(wanted.count(spans));
+    /// Asks for some, in order, each of whom wants so many keys, where that is known, and is told whether most will be
+    /// refused. Says by bits who was admitted.
+    pub(crate) fn admit(&mut self, group: Group, each: Option<u32>, most_are_refused: bool) -> u64 {
+        self.make_room(group.wants.len());
         let open = Open {
             mask: self.places.len() - 1,
             places: &mut self.places,
@@ -117,11 +118,11 @@ impl Taken {
             end: self.end,
         };
         // Short footprints of one length are so usual that they have ways of their own, in functions of their own.
-        let (admitted, end) = match wanted.each() {
-            Some(1) => open.admit_ones(wanted, spans),
-            Some(4) if most_are_refused => open.admit_few_fours(wanted, spans),
-            Some(4) => open.admit_fours(wanted, spans),
-            _ => open.admit_any(wanted, spans),
+        let (admitted, end) = match each {
+            Some(1) => open.admit_ones(group),
+            Some(4) if most_are_refused => open.admit_few_fours(group),
+            Some(4) => open.admit_fours(group),
+            _ => open.admit_any(group),
         };
         self.end = end;
         admitted
@@ -187,8 +188,8 @@ struct Open<'a> {
 impl Open<'_> {
     /// Asks for some, whatever they want. Says by bits who was admitted, and where the keys end.
     #[inline(never)]
-    fn admit_any(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
-        self.admit_each(wanted, spans, |open, wants| {
+    fn admit_any(self, group: Group) -> (u64, usize) {
+        self.admit_each(group.split(group.wants), |open, wants| {
             let is_stopped = wants.iter().any(|want| open.stops(want.hash(), want));
             if !is_stopped {
                 wants.iter().for_each(|want| open.take(want.hash(), want));
@@ -199,9 +200,8 @@ impl Open<'_> {
 
     /// As [`admit_any`](Open::admit_any), where all want one key.
     #[inline(never)]
-    fn admit_ones(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
-        self.admit_each(wanted, spans, |open, wants| {
-            let [want] = wants else { return false };
+    fn admit_ones(self, group: Group) -> (u64, usize) {
+        self.admit_each(group.wants, |open, want| {
             let hash = want.hash();
             let place = open.place(hash);
             if !place.may_have(hash) {
@@ -218,9 +218,9 @@ impl Open<'_> {
 
     /// As [`admit_any`](Open::admit_any), where all want four: their hashes are kept.
     #[inline(never)]
-    fn admit_fours(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
-        self.admit_each(wanted, spans, |open, wants| {
-            let [a, b, c, d] = wants else { return false };
+    fn admit_fours(self, group: Group) -> (u64, usize) {
+        self.admit_each(group.wants.as_chunks().0, |open, wants| {
+            let [a, b, c, d] = wants;
             let hash_a = a.hash();
             if open.stops(hash_a, a) {
                 return false;
@@ -244,9 +244,9 @@ impl Open<'_> {
 
     /// As [`admit_any`](Open::admit_any), where all want four and most are refused: no jump before all four were looked at.
     #[inline(never)]
-    fn admit_few_fours(self, wanted: &Wanted, spans: &[Span]) -> (u64, usize) {
-        self.admit_each(wanted, spans, |open, wants| {
-            let is_stopped = wants.as_array().is_none_or(|wants| open.stops_four(wants));
+    fn admit_few_fours(self, group: Group) -> (u64, usize) {
+        self.admit_each(group.wants.as_chunks().0, |open, wants| {
+            let is_stopped = open.stops_four(wants);
             if !is_stopped {
                 wants.iter().for_each(|want| open.take(want.hash(), want));
             }
@@ -255,18 +255,17 @@ impl Open<'_> {
     }
 
     #[inline(always)]
-    fn admit_each(
+    fn admit_each<T>(
         self,
-        wanted: &Wanted,
-        spans: &[Span],
-        admit: impl Fn(&mut Open, &[Want]) -> bool,
+        footprints: impl IntoIterator<Item = T>,
+        admit: impl Fn(&mut Open, T) -> bool,
     ) -> (u64, usize) {
         // Field by field it comes into registers.
         let Open { places, mask, keys, before, crowd, end } = self;
         let mut open = Open { places, mask, keys, before, crowd, end };
         let mut admitted = 0;
-        for (at, &span) in spans.iter().enumerate() {
-            if admit(&mut open, wanted.get(span)) {
+        for (wants, at) in footprints.into_iter().zip(0..64) {
+            if admit(&mut open, wants) {
                 admitted |= 1 << at;
             }
         }
@@ -378,6 +377,7 @@ fn links(before: &[Link], last: Link) -> impl Iterator<Item = Link> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wanted::Wanted;
     use crate::{Footprint, ResourceKey, Set};
 
     /// Numbers that look random.
@@ -396,12 +396,12 @@ mod tests {
         wanted.arrange(&(0..footprints.len() as u32).collect::<Vec<u32>>());
         taken.begin(keys);
         let mut admitted = Vec::new();
-        for (at, spans) in wanted.in_order().chunks(64).enumerate() {
+        for (at, group) in wanted.groups().enumerate() {
             if at == 1 {
                 taken.expect(8 * keys);
             }
-            let bits = taken.admit(&wanted, spans, most_are_refused);
-            admitted.extend((0..spans.len()).map(|at| bits >> at & 1 == 1));
+            let bits = taken.admit(group, wanted.each(), most_are_refused);
+            admitted.extend(group.split(group.wants).zip(0..).map(|(_, at)| bits >> at & 1 == 1));
         }
         admitted
     }

@@ -73,28 +73,32 @@ impl Want {
     }
 }
 
-/// What many rewrites want, flat: whoever reserves for all of them follows no pointers.
+/// Rewrites in a group: as many as have a bit in a word.
+pub(crate) const TOGETHER: usize = 64;
+
+/// What many rewrites want, flat: whoever reserves for all of them follows no pointers, and reads from one end to the other.
 #[derive(Default)]
 pub(crate) struct Wanted {
-    wants: Vec<Want>,
-    instances: Instances,
-    /// Which of them are whose, by the number of the rewrite.
+    /// What is wanted, as it came, and which of it is whose, by the number of the rewrite.
+    came: Vec<Want>,
     spans: Vec<Span>,
-    /// The same in the order in which they were drained.
-    in_order: Vec<Span>,
+    instances: Instances,
+    /// What is wanted, in the order in which the rewrites were drained, and where the wants of each end.
+    in_order: Vec<Want>,
+    ends: Vec<u32>,
     /// How many keys each of these wants, where all want as many.
     each: Option<u32>,
 }
 
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Span {
-    pub(crate) start: u32,
-    pub(crate) len: u32,
+    start: u32,
+    len: u32,
 }
 
 impl Span {
     #[inline]
-    pub(crate) fn range(self) -> Range<usize> {
+    fn range(self) -> Range<usize> {
         self.start as usize..self.start as usize + self.len as usize
     }
 }
@@ -103,18 +107,18 @@ impl Wanted {
     /// Adds what a footprint wants, to be [given](Wanted::give) to a rewrite.
     #[inline]
     pub(crate) fn add(&mut self, footprint: &Footprint) -> Result<Span, PendingFull> {
-        let start = self.wants.len();
+        let start = self.came.len();
         // Each key may be of an instance that is new.
         if start + footprint.len() > u32::MAX as usize
             || self.instances.end() + footprint.len() > INSTANCES_MAX
         {
             return Err(PendingFull);
         }
-        let Wanted { wants, instances, .. } = self;
-        wants.reserve(footprint.len());
+        let Wanted { came, instances, .. } = self;
+        came.reserve(footprint.len());
         footprint.uses().for_each(|(used, keys)| {
             let want = |key: &ResourceKey| Want::new(instances.number(key.instance), key.local, used);
-            wants.extend(keys.iter().map(want));
+            came.extend(keys.iter().map(want));
         });
         Ok(Span { start: start as u32, len: footprint.len() as u32 })
     }
@@ -130,13 +134,46 @@ impl Wanted {
 
     /// Puts the wants of rewrites in their order.
     pub(crate) fn arrange(&mut self, order: &[u32]) {
-        self.in_order.extend(order.iter().map(|&number| self.spans[number as usize]));
-        let first = self.in_order.first().map(|span| span.len);
-        self.each = first.filter(|&len| self.in_order.iter().all(|span| span.len == len));
+        let len = |&number: &u32| self.spans[number as usize].len;
+        let mut end = 0;
+        self.ends.extend(order.iter().map(len).map(|len| {
+            end += len;
+            end
+        }));
+        let first = order.first().map(len);
+        self.each = first.filter(|each| order.iter().all(|number| len(number) == *each));
+        match self.each {
+            Some(1) => self.put_in_order::<1>(order),
+            Some(4) => self.put_in_order::<4>(order),
+            _ => {
+                self.in_order.reserve(end as usize);
+                for &number in order {
+                    self.in_order.extend_from_slice(&self.came[self.spans[number as usize].range()]);
+                }
+            }
+        }
     }
 
-    /// Whose wants are which, in the order of [`arrange`](Wanted::arrange).
-    pub(crate) fn in_order(&self) -> &[Span] {
+    /// Puts wants in order, where all want as many.
+    fn put_in_order<const EACH: usize>(&mut self, order: &[u32]) {
+        self.in_order.resize(order.len() * EACH, Want::NOTHING);
+        let (to, _) = self.in_order.as_chunks_mut::<EACH>();
+        for (to, &number) in to.iter_mut().zip(order) {
+            if let Some(from) = self.came[self.spans[number as usize].range()].as_array() {
+                *to = *from;
+            }
+        }
+    }
+
+    /// How many rewrites there are, in the order of [`arrange`](Wanted::arrange).
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// All wants, in order.
+    #[inline]
+    pub(crate) fn all(&self) -> &[Want] {
         &self.in_order
     }
 
@@ -146,30 +183,29 @@ impl Wanted {
         self.each
     }
 
-    /// How many keys some of those in order want.
+    /// How many keys the first so many want.
     #[inline]
-    pub(crate) fn count(&self, spans: &[Span]) -> usize {
-        match self.each {
-            Some(each) => each as usize * spans.len(),
-            None => spans.iter().map(|span| span.len as usize).sum(),
-        }
+    pub(crate) fn count(&self, first: usize) -> usize {
+        self.ends[..first].last().map_or(0, |end| *end as usize)
     }
 
-    /// All wants.
+    /// What they want, in order, some at a time.
     #[inline]
-    pub(crate) fn all(&self) -> &[Want] {
-        &self.wants
+    pub(crate) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
+        let mut rest = &self.in_order[..];
+        let mut start = 0;
+        self.ends.chunks(TOGETHER).map(move |ends| {
+            let end = ends.last().copied().unwrap_or(start);
+            let (wants, others) = rest.split_at((end - start) as usize);
+            rest = others;
+            Group { wants, start: std::mem::replace(&mut start, end), ends }
+        })
     }
 
+    /// What one wants, each with its whole key.
     #[inline]
-    pub(crate) fn get(&self, span: Span) -> &[Want] {
-        &self.wants[span.range()]
-    }
-
-    /// What some want, each with its whole key.
-    #[inline]
-    pub(crate) fn mixed(&self, span: Span) -> impl Iterator<Item = MixedUse> {
-        self.get(span).iter().map(|want| {
+    pub(crate) fn mixed(&self, at: usize) -> impl Iterator<Item = MixedUse> {
+        self.in_order[self.count(at)..self.count(at + 1)].iter().map(|want| {
             let instance = self.instances.all[(want.of >> USE_BITS) as usize];
             MixedUse::new(want.used(), ResourceKey::new(instance, want.local))
         })
@@ -177,10 +213,40 @@ impl Wanted {
 
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        self.wants.clear();
-        self.instances.clear();
+        self.came.clear();
         self.spans.clear();
+        self.instances.clear();
         self.in_order.clear();
+        self.ends.clear();
+    }
+}
+
+/// What some rewrites want that stand side by side.
+#[derive(Clone, Copy)]
+pub(crate) struct Group<'a> {
+    /// The wants of all of them.
+    pub(crate) wants: &'a [Want],
+    /// Where these begin among those of all, and where the wants of each end there.
+    start: u32,
+    ends: &'a [u32],
+}
+
+impl<'a> Group<'a> {
+    /// Where the wants stand among those of all.
+    #[inline]
+    pub(crate) fn range(self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.wants.len()
+    }
+
+    /// Of things that stand as its wants do, those of each rewrite.
+    #[inline]
+    pub(crate) fn split<T>(self, mut rest: &'a [T]) -> impl Iterator<Item = &'a [T]> {
+        let mut start = self.start;
+        self.ends.iter().map(move |&end| {
+            let (of_one, others) = rest.split_at((end - start) as usize);
+            (rest, start) = (others, end);
+            of_one
+        })
     }
 }
 
@@ -266,14 +332,20 @@ mod tests {
         // The second time with what the first one left behind.
         for again in 0..2u64 {
             wanted.clear();
-            for (number, &instance) in instances.iter().chain(&instances).enumerate() {
-                let set = Set::ALL[(number as u64 + again) as usize % 8];
-                let footprint = Footprint::new().with(set, ResourceKey::new(instance, number as u64));
+            let mut expected = Vec::new();
+            for (&instance, number) in instances.iter().chain(&instances).zip(0..) {
+                let set = Set::ALL[(u64::from(number) + again) as usize % 8];
+                let footprint = Footprint::new().with(set, ResourceKey::new(instance, number.into()));
                 let span = wanted.add(&footprint).unwrap();
+                wanted.give(number, span);
                 let (used, keys) = footprint.uses().next().unwrap();
-                let expected = MixedUse::new(used, keys[0]);
-                let mixed = wanted.mixed(span).next().unwrap();
-                assert_eq!((mixed.key, mixed.used), (expected.key, expected.used), "{instance}");
+                expected.push(MixedUse::new(used, keys[0]));
+            }
+            let order: Vec<u32> = (0..expected.len() as u32).rev().collect();
+            wanted.arrange(&order);
+            for (at, &number) in order.iter().enumerate() {
+                let (mixed, expected) = (wanted.mixed(at).next().unwrap(), &expected[number as usize]);
+                assert_eq!((mixed.key, mixed.used), (expected.key, expected.used), "{number}");
             }
             let mut distinct = instances.clone();
             distinct.sort_unstable();
@@ -283,12 +355,42 @@ mod tests {
     }
 
     #[test]
+    fn wants_stand_in_the_order_of_their_rewrites() {
+        // All want one key, four, none, or as many as it happens; some were replaced, and one more group is not full.
+        let lens: [fn(u64) -> u64; 4] = [|_| 1, |_| 4, |_| 0, |number| number * 7 % 5];
+        for len in lens {
+            let mut wanted = Wanted::default();
+            for number in (0..200).chain([3, 70]) {
+                let keys = (0..len(number)).map(|at| ResourceKey::new(1, number << 8 | at));
+                let footprint = keys.fold(Footprint::new(), |all, key| all.with(Set::NodeReads, key));
+                let span = wanted.add(&footprint).unwrap();
+                wanted.give(number as u32, span);
+            }
+            let order: Vec<u32> = (0..200).map(|at| at * 77 % 200).collect();
+            wanted.arrange(&order);
+            assert_eq!((wanted.len(), wanted.count(200)), (200, wanted.all().len()));
+            assert_eq!(wanted.each(), Some(len(0) as u32).filter(|_| len(0) == len(1)));
+            let (mut order, mut end) = (order.into_iter(), 0);
+            for group in wanted.groups() {
+                assert_eq!(&wanted.all()[group.range()], group.wants);
+                for wants in group.split(group.wants) {
+                    let number = u64::from(order.next().unwrap());
+                    let expected = (0..len(number)).map(|at| number << 8 | at);
+                    assert!(wants.iter().map(|want| want.local).eq(expected), "{number}");
+                    end += wants.len();
+                }
+            }
+            assert_eq!((order.next(), end), (None, wanted.all().len()));
+        }
+    }
+
+    #[test]
     fn wants_of_one_key_are_told_from_others() {
         let mut wanted = Wanted::default();
         let key = |instance, local| ResourceKey::new(instance, local);
         let mut want = |set, key| {
             let span = wanted.add(&Footprint::new().with(set, key)).unwrap();
-            wanted.get(span)[0]
+            wanted.came[span.range()][0]
         };
         let write = want(Set::NodeWrites, key(1, 7));
         // Who else, whether it is of the same key, and whether both may not be admitted then.
