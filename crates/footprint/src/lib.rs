@@ -45,6 +45,7 @@
 
 #![forbid(unsafe_code)]
 
+mod asked;
 mod chains;
 mod footprint;
 pub mod held;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::Phase;
+use crate::asked::{Asked, TOGETHER};
 use crate::footprint::{Footprint, MixedUse};
 use crate::sieve::{Sieve, WANTS_MAX};
 use crate::table::{Place, Table};
 use crate::taken::Taken;
-use crate::wanted::{TOGETHER, Wanted};
+use crate::wanted::Wanted;
 
 /// Footprints that are asked before it is known how many are refused.
 const SAMPLE: usize = 1 << 8;
@@ -55,12 +56,13 @@ impl Marks {
     pub(crate) fn reserve_all(&mut self, wanted: &Arc<Wanted>, phases: &mut [Phase]) -> usize {
         self.settle();
         self.admitted.clear();
-        if self.table.is_empty() && wanted.all().len() <= WANTS_MAX {
-            self.admit_together(wanted);
+        let asked = wanted.asked();
+        if self.table.is_empty() && asked.wants().len() <= WANTS_MAX {
+            self.admit_together(asked);
             self.together = Some(Arc::clone(wanted));
         } else {
-            self.admitted.resize(wanted.len().div_ceil(TOGETHER), 0);
-            for at in 0..wanted.len() {
+            self.admitted.resize(asked.len().div_ceil(TOGETHER), 0);
+            for at in 0..asked.len() {
                 self.wants.clear();
                 self.wants.extend(wanted.mixed(at));
                 self.admitted[at / TOGETHER] |= u64::from(self.admit().is_none()) << (at % TOGETHER);
@@ -70,20 +72,20 @@ impl Marks {
     }
 
     /// Asks for all, of whom nobody was asked before.
-    fn admit_together(&mut self, wanted: &Wanted) {
-        let (sample, wants, each) = (wanted.len().min(SAMPLE), wanted.all().len(), wanted.each());
-        let mut groups = wanted.groups();
-        self.taken.begin(wanted.count(sample));
-        let asked = groups.by_ref().take(SAMPLE / TOGETHER);
-        self.admitted.extend(asked.map(|group| self.taken.admit(group, each, false)));
-        if wanted.len() == sample {
+    fn admit_together(&mut self, asked: &Asked) {
+        let (sample, wants, each) = (asked.len().min(SAMPLE), asked.wants().len(), asked.each());
+        let mut groups = asked.groups();
+        self.taken.begin(asked.count(sample));
+        let first = groups.by_ref().take(SAMPLE / TOGETHER);
+        self.admitted.extend(first.map(|group| self.taken.admit(group, each, false)));
+        if asked.len() == sample {
             return;
         }
         let admitted: usize = self.admitted.iter().map(|bits| bits.count_ones() as usize).sum();
         let few_are_refused = admitted * 4 >= sample * 3;
         let keys = wants / sample * admitted;
         if keys > NEAR || (few_are_refused && wants >= FEW_REFUSED) {
-            return self.sieve.reserve_all(wanted, &mut self.admitted);
+            return self.sieve.reserve_all(asked, &mut self.admitted);
         }
         let most_are_refused = admitted * 4 < sample;
         // Who wants one key looks at one place, which may be a farther one if fewer share it.
@@ -117,7 +119,7 @@ impl Marks {
 
     #[cold]
     fn mark_together(&mut self, wanted: &Wanted) {
-        for at in 0..wanted.len() {
+        for at in 0..wanted.asked().len() {
             if self.admitted[at / TOGETHER] >> (at % TOGETHER) & 1 == 1 {
                 wanted.mixed(at).for_each(|want| self.table.mark(&want));
             }

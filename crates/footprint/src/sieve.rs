@@ -12,8 +12,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::asked::{Asked, Group};
 use crate::stamps::KeyUse;
-use crate::wanted::{Group, Want, Wanted};
+use crate::wanted::Want;
 
 /// Wants in a part: what they are counted by fits the nearer caches.
 const PART: usize = 1 << 13;
@@ -143,13 +144,13 @@ const PLACELESS: u32 = 1;
 
 impl Sieve {
     /// Asks for all wants in order, from the beginning. Says by words of bits who was admitted.
-    pub(crate) fn reserve_all(&mut self, wanted: &Wanted, admitted: &mut Vec<u64>) {
-        self.reserve_by(wanted, admitted, wanted.all().len() <= WHOLE_MAX);
+    pub(crate) fn reserve_all(&mut self, asked: &Asked, admitted: &mut Vec<u64>) {
+        self.reserve_by(asked, admitted, asked.wants().len() <= WHOLE_MAX);
     }
 
     /// As [`reserve_all`](Sieve::reserve_all), as a whole or in parts.
-    fn reserve_by(&mut self, wanted: &Wanted, admitted: &mut Vec<u64>, as_a_whole: bool) {
-        let wants = wanted.all();
+    fn reserve_by(&mut self, asked: &Asked, admitted: &mut Vec<u64>, as_a_whole: bool) {
+        let wants = asked.wants();
         self.uses.clear();
         self.uses.resize(wants.len(), NOTHING);
         self.shared.begin();
@@ -163,13 +164,13 @@ impl Sieve {
         self.shared.make_room();
         admitted.clear();
         let Sieve { uses, shared, .. } = self;
-        admitted.extend(wanted.groups().map(|group| {
+        admitted.extend(asked.groups().map(|group| {
             let uses = &uses[group.range()];
             // Short footprints of one length are so usual that they have ways of their own.
-            match wanted.each() {
+            match asked.each() {
                 Some(1) => shared.admit_equal::<1>(group, uses),
                 Some(4) => shared.admit_equal::<4>(group, uses),
-                _ => shared.admit_all(group.split(uses).zip(group.split(group.wants))),
+                _ => shared.admit_all(group.split(uses).zip(group.footprints())),
             }
         }));
     }
@@ -462,6 +463,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wanted::Wanted;
     use crate::{Class, Footprint, Mode, ResourceKey, Set};
 
     /// Numbers that look random.
@@ -482,8 +484,8 @@ mod tests {
         wanted.arrange(&order);
         let (mut whole, mut parts) = (Vec::new(), Vec::new());
         let mut sieve = Sieve::default();
-        sieve.reserve_by(&wanted, &mut parts, false);
-        sieve.reserve_by(&wanted, &mut whole, true);
+        sieve.reserve_by(wanted.asked(), &mut parts, false);
+        sieve.reserve_by(wanted.asked(), &mut whole, true);
         let mut admitted: Vec<&Footprint> = Vec::new();
         for (at, &number) in order.iter().enumerate() {
             let footprint = &footprints[number as usize];
@@ -573,7 +575,7 @@ mod tests {
             let span = wanted.add(&footprint).unwrap();
             wanted.give(0, span);
             wanted.arrange(&[0]);
-            let sought = Sought::new(&wanted.all()[0], WANTS_MAX as u64);
+            let sought = Sought::new(&wanted.asked().wants()[0], WANTS_MAX as u64);
             assert_eq!(sought.number(), WANTS_MAX - 1);
             assert_eq!(sought.writes() == 1, set.mode() != Mode::Read);
             let of_node = Sought(sought.0 & !(3 << NUMBER_BITS));

@@ -10,7 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::wanted::{Group, Want};
+use crate::asked::Group;
+use crate::wanted::Want;
 
 /// Keys that are linked to one another when their bit was set before. With a fair hash so many are never seen; what goes
 /// beyond was chosen to collide, and is kept in an ordered map. Keys whose bit was not set are no more than there are bits.
@@ -107,7 +108,7 @@ impl Taken {
 
     /// Asks for some, in order, each of whom wants so many keys, where that is known, and is told whether most will be
     /// refused. Says by bits who was admitted.
-    pub(crate) fn admit(&mut self, group: Group, each: Option<u32>, most_are_refused: bool) -> u64 {
+    pub(crate) fn admit(&mut self, group: Group, each: Option<usize>, most_are_refused: bool) -> u64 {
         self.make_room(group.wants.len());
         let open = Open {
             mask: self.places.len() - 1,
@@ -189,7 +190,7 @@ impl Open<'_> {
     /// Asks for some, whatever they want. Says by bits who was admitted, and where the keys end.
     #[inline(never)]
     fn admit_any(self, group: Group) -> (u64, usize) {
-        self.admit_each(group.split(group.wants), |open, wants| {
+        self.admit_each(group.footprints(), |open, wants| {
             let is_stopped = wants.iter().any(|want| open.stops(want.hash(), want));
             if !is_stopped {
                 wants.iter().for_each(|want| open.take(want.hash(), want));
@@ -394,14 +395,15 @@ mod tests {
             wanted.give(number, span);
         }
         wanted.arrange(&(0..footprints.len() as u32).collect::<Vec<u32>>());
+        let asked = wanted.asked();
         taken.begin(keys);
         let mut admitted = Vec::new();
-        for (at, group) in wanted.groups().enumerate() {
+        for (at, group) in asked.groups().enumerate() {
             if at == 1 {
                 taken.expect(8 * keys);
             }
-            let bits = taken.admit(group, wanted.each(), most_are_refused);
-            admitted.extend(group.split(group.wants).zip(0..).map(|(_, at)| bits >> at & 1 == 1));
+            let bits = taken.admit(group, asked.each(), most_are_refused);
+            admitted.extend((0..group.len()).map(|at| bits >> at & 1 == 1));
         }
         admitted
     }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::asked::Asked;
 use crate::chains::Chains;
 use crate::footprint::{ClassUse, Footprint, MixedUse};
 use crate::pending::PendingFull;
@@ -51,7 +52,7 @@ impl Want {
     /// Whether both are of the same key, however they use it.
     #[inline(always)]
     pub(crate) fn is_of_key(self, other: Want) -> bool {
-        self.local == other.local && (self.of ^ other.of) & !WRITES == 0
+        (self.local == other.local) & ((self.of ^ other.of) & !WRITES == 0)
     }
 
     /// Whether both exclude one another, if they are of the same key.
@@ -73,21 +74,14 @@ impl Want {
     }
 }
 
-/// Rewrites in a group: as many as have a bit in a word.
-pub(crate) const TOGETHER: usize = 64;
-
-/// What many rewrites want, flat: whoever reserves for all of them follows no pointers, and reads from one end to the other.
+/// What rewrites want, as they come, and then in their order.
 #[derive(Default)]
 pub(crate) struct Wanted {
-    /// What is wanted, as it came, and which of it is whose, by the number of the rewrite.
-    came: Vec<Want>,
+    /// What is wanted, and which of it is whose, by the number of the rewrite.
+    wants: Vec<Want>,
     spans: Vec<Span>,
     instances: Instances,
-    /// What is wanted, in the order in which the rewrites were drained, and where the wants of each end.
-    in_order: Vec<Want>,
-    ends: Vec<u32>,
-    /// How many keys each of these wants, where all want as many.
-    each: Option<u32>,
+    asked: Asked,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -107,18 +101,18 @@ impl Wanted {
     /// Adds what a footprint wants, to be [given](Wanted::give) to a rewrite.
     #[inline]
     pub(crate) fn add(&mut self, footprint: &Footprint) -> Result<Span, PendingFull> {
-        let start = self.came.len();
+        let start = self.wants.len();
         // Each key may be of an instance that is new.
         if start + footprint.len() > u32::MAX as usize
             || self.instances.end() + footprint.len() > INSTANCES_MAX
         {
             return Err(PendingFull);
         }
-        let Wanted { came, instances, .. } = self;
-        came.reserve(footprint.len());
+        let Wanted { wants, instances, .. } = self;
+        wants.reserve(footprint.len());
         footprint.uses().for_each(|(used, keys)| {
             let want = |key: &ResourceKey| Want::new(instances.number(key.instance), key.local, used);
-            came.extend(keys.iter().map(want));
+            wants.extend(keys.iter().map(want));
         });
         Ok(Span { start: start as u32, len: footprint.len() as u32 })
     }
@@ -134,78 +128,27 @@ impl Wanted {
 
     /// Puts the wants of rewrites in their order.
     pub(crate) fn arrange(&mut self, order: &[u32]) {
-        let len = |&number: &u32| self.spans[number as usize].len;
-        let mut end = 0;
-        self.ends.extend(order.iter().map(len).map(|len| {
-            end += len;
-            end
-        }));
-        let first = order.first().map(len);
-        self.each = first.filter(|each| order.iter().all(|number| len(number) == *each));
-        match self.each {
-            Some(1) => self.put_in_order::<1>(order),
-            Some(4) => self.put_in_order::<4>(order),
-            _ => {
-                self.in_order.reserve(end as usize);
-                for &number in order {
-                    self.in_order.extend_from_slice(&self.came[self.spans[number as usize].range()]);
-                }
-            }
+        let Wanted { wants, spans, asked, .. } = self;
+        let footprint = |&number: &u32| &wants[spans[number as usize].range()];
+        let footprints = order.iter().map(footprint);
+        let all_want = |keys| footprints.clone().all(|wants| wants.len() == keys);
+        match footprints.clone().next().map(<[Want]>::len) {
+            Some(1) if all_want(1) => asked.set::<1>(footprints),
+            Some(4) if all_want(4) => asked.set::<4>(footprints),
+            _ => footprints.for_each(|wants| asked.push(wants)),
         }
     }
 
-    /// Puts wants in order, where all want as many.
-    fn put_in_order<const EACH: usize>(&mut self, order: &[u32]) {
-        self.in_order.resize(order.len() * EACH, Want::NOTHING);
-        let (to, _) = self.in_order.as_chunks_mut::<EACH>();
-        for (to, &number) in to.iter_mut().zip(order) {
-            if let Some(from) = self.came[self.spans[number as usize].range()].as_array() {
-                *to = *from;
-            }
-        }
-    }
-
-    /// How many rewrites there are, in the order of [`arrange`](Wanted::arrange).
+    /// What they want, in the order of [`arrange`](Wanted::arrange).
     #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+    pub(crate) fn asked(&self) -> &Asked {
+        &self.asked
     }
 
-    /// All wants, in order.
-    #[inline]
-    pub(crate) fn all(&self) -> &[Want] {
-        &self.in_order
-    }
-
-    /// How many keys each of those in order wants, where all want as many.
-    #[inline]
-    pub(crate) fn each(&self) -> Option<u32> {
-        self.each
-    }
-
-    /// How many keys the first so many want.
-    #[inline]
-    pub(crate) fn count(&self, first: usize) -> usize {
-        self.ends[..first].last().map_or(0, |end| *end as usize)
-    }
-
-    /// What they want, in order, some at a time.
-    #[inline]
-    pub(crate) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
-        let mut rest = &self.in_order[..];
-        let mut start = 0;
-        self.ends.chunks(TOGETHER).map(move |ends| {
-            let end = ends.last().copied().unwrap_or(start);
-            let (wants, others) = rest.split_at((end - start) as usize);
-            rest = others;
-            Group { wants, start: std::mem::replace(&mut start, end), ends }
-        })
-    }
-
-    /// What one wants, each with its whole key.
+    /// What the one at a place in the order wants, each with its whole key.
     #[inline]
     pub(crate) fn mixed(&self, at: usize) -> impl Iterator<Item = MixedUse> {
-        self.in_order[self.count(at)..self.count(at + 1)].iter().map(|want| {
+        self.asked.get(at).iter().map(|want| {
             let instance = self.instances.all[(want.of >> USE_BITS) as usize];
             MixedUse::new(want.used(), ResourceKey::new(instance, want.local))
         })
@@ -213,40 +156,10 @@ impl Wanted {
 
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        self.came.clear();
+        self.wants.clear();
         self.spans.clear();
         self.instances.clear();
-        self.in_order.clear();
-        self.ends.clear();
-    }
-}
-
-/// What some rewrites want that stand side by side.
-#[derive(Clone, Copy)]
-pub(crate) struct Group<'a> {
-    /// The wants of all of them.
-    pub(crate) wants: &'a [Want],
-    /// Where these begin among those of all, and where the wants of each end there.
-    start: u32,
-    ends: &'a [u32],
-}
-
-impl<'a> Group<'a> {
-    /// Where the wants stand among those of all.
-    #[inline]
-    pub(crate) fn range(self) -> Range<usize> {
-        self.start as usize..self.start as usize + self.wants.len()
-    }
-
-    /// Of things that stand as its wants do, those of each rewrite.
-    #[inline]
-    pub(crate) fn split<T>(self, mut rest: &'a [T]) -> impl Iterator<Item = &'a [T]> {
-        let mut start = self.start;
-        self.ends.iter().map(move |&end| {
-            let (of_one, others) = rest.split_at((end - start) as usize);
-            (rest, start) = (others, end);
-            of_one
-        })
+        self.asked.clear();
     }
 }
 
@@ -368,19 +281,20 @@ mod tests {
             }
             let order: Vec<u32> = (0..200).map(|at| at * 77 % 200).collect();
             wanted.arrange(&order);
-            assert_eq!((wanted.len(), wanted.count(200)), (200, wanted.all().len()));
-            assert_eq!(wanted.each(), Some(len(0) as u32).filter(|_| len(0) == len(1)));
+            let asked = wanted.asked();
+            assert_eq!((asked.len(), asked.count(200)), (200, asked.wants().len()));
+            assert_eq!(asked.each(), Some(len(0) as usize).filter(|_| len(0) == len(1)));
             let (mut order, mut end) = (order.into_iter(), 0);
-            for group in wanted.groups() {
-                assert_eq!(&wanted.all()[group.range()], group.wants);
-                for wants in group.split(group.wants) {
+            for group in asked.groups() {
+                assert_eq!(&asked.wants()[group.range()], group.wants);
+                for wants in group.footprints() {
                     let number = u64::from(order.next().unwrap());
                     let expected = (0..len(number)).map(|at| number << 8 | at);
                     assert!(wants.iter().map(|want| want.local).eq(expected), "{number}");
                     end += wants.len();
                 }
             }
-            assert_eq!((order.next(), end), (None, wanted.all().len()));
+            assert_eq!((order.next(), end), (None, asked.wants().len()));
         }
     }
 
@@ -390,7 +304,7 @@ mod tests {
         let key = |instance, local| ResourceKey::new(instance, local);
         let mut want = |set, key| {
             let span = wanted.add(&Footprint::new().with(set, key)).unwrap();
-            wanted.came[span.range()][0]
+            wanted.wants[span.range()][0]
         };
         let write = want(Set::NodeWrites, key(1, 7));
         // Who else, whether it is of the same key, and whether both may not be admitted then.
