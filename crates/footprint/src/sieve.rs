@@ -20,7 +20,7 @@ use crate::wanted::Want;
 const PART: usize = 1 << 13;
 
 /// Parts at most: what is written to at once must fit the caches, and its pages what the processor knows of pages.
-const PARTS_MAX: usize = 1 << 9;
+const PARTS_MAX: usize = 1 << 8;
 
 /// Counters for each want of a part, at least: of fair hashes, one in eight is taken.
 const COUNTERS_PART: usize = 8;
