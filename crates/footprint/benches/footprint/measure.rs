@@ -64,6 +64,11 @@ pub(crate) struct Effort {
 const TURN: u32 = 5;
 
 impl Effort {
+    /// One of so many parts of it.
+    pub(crate) fn part(self, parts: u32) -> Effort {
+        Effort { budget: self.budget / parts, times_min: self.times_min.div_ceil(parts) }
+    }
+
     /// The shortest processor time one call takes, so that a busy machine disturbs little. Preparation is not counted;
     /// neither is dropping the result.
     #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

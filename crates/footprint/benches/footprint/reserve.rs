@@ -21,29 +21,44 @@ fn rewrites(footprints: &[Footprint]) -> Vec<PendingRewrite> {
     footprints.iter().zip(0..).map(rewrite).collect()
 }
 
-/// Measures one way to reserve beside plain sets, and beside plain sets over lists, without a goal. Says the time of one.
-fn row(
+/// How often both sides are laid out anew. Where they do not fit the caches, how memory happens to lie moves either by a third.
+const LAYOUTS: u32 = 3;
+
+/// Measures one way to reserve beside plain sets, and beside plain sets over lists, without a goal: both sides as they are laid
+/// out several times, of which the middle ratio counts. Says the time of one there.
+fn row<F: FnMut() -> usize>(
     effort: Effort,
     table: &mut Table,
     label: &str,
     footprints: &[Footprint],
     goal: f64,
-    mut ours: impl FnMut() -> usize,
+    mut lay_out: impl FnMut() -> F,
 ) -> Duration {
     let count = footprints.len();
-    let (mut admitted, mut expected) = (0, 0);
+    let mut measured: Vec<(Duration, Duration)> = (0..LAYOUTS)
+        .map(|_| {
+            let (mut admitted, mut expected) = (0, 0);
+            let mut sets = PlainSets::default();
+            let mut trees: Vec<PlainRewrite<Tree>> = plain::rewrites(footprints);
+            let mut ours = lay_out();
+            let reserve = |()| admitted = ours();
+            let plainly = |()| expected = sets.reserve_all(&mut trees);
+            let times = effort.part(LAYOUTS).both((|| (), reserve), (|| (), plainly));
+            assert_eq!(admitted, expected);
+            times
+        })
+        .collect();
+    let ratio = |(time, plain): &(Duration, Duration)| plain.as_secs_f64() / time.as_secs_f64();
+    measured.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    let (time, plain) = measured[measured.len() / 2];
     let mut sets = PlainSets::default();
-    let mut trees: Vec<PlainRewrite<Tree>> = plain::rewrites(footprints);
-    let reserve = |()| admitted = ours();
-    let plainly = |()| expected = sets.reserve_all(&mut trees);
-    let (time, plain) = effort.both((|| (), reserve), (|| (), plainly));
-    assert_eq!(admitted, expected);
-    drop(trees);
     let mut lists: Vec<PlainRewrite<List>> = plain::rewrites(footprints);
     let kinder = effort.best(|| (), |()| sets.reserve_all(&mut lists));
     let time = thousand(time, count);
     table.faster(label, time, ("plain sets", thousand(plain, count)), goal);
     table.beside("", time, ("over lists", thousand(kinder, count)));
+    let ratios: Vec<String> = measured.iter().map(|both| format!("{:.1}", ratio(both))).collect();
+    table.figure("", &format!("{} x", ratios.join(", ")));
     time
 }
 
@@ -61,14 +76,16 @@ pub(crate) fn interned(effort: Effort, quick: bool, table: &mut Table) {
                     continue;
                 }
                 let candidates = Candidates::new(count, keys, conflicts);
-                let mut stamps = Stamps::new(count * keys);
-                let mut admitted = Vec::with_capacity(count);
                 let goal = if keys >= 4 && conflicts <= 50 { 15.0 } else { 8.0 };
                 row(effort, table, &label, &candidates.footprints, goal, || {
-                    stamps.begin();
-                    admitted.clear();
-                    candidates.interned.reserve_all(&mut stamps, &mut admitted);
-                    admitted.iter().map(|&admitted| usize::from(admitted)).sum()
+                    let (mut stamps, mut admitted) = (Stamps::new(count * keys), Vec::with_capacity(count));
+                    let interned = &candidates.interned;
+                    move || {
+                        stamps.begin();
+                        admitted.clear();
+                        interned.reserve_all(&mut stamps, &mut admitted);
+                        admitted.iter().map(|&admitted| usize::from(admitted)).sum()
+                    }
                 });
             }
         }
@@ -117,17 +134,24 @@ pub(crate) fn hashed(effort: Effort, quick: bool, table: &mut Table) {
                     continue;
                 }
                 let candidates = Candidates::new(count, keys, conflicts);
-                let mut scheduler = Scheduler::new(SchedulerKind::Radix);
-                for rewrite in rewrites(&candidates.footprints) {
-                    scheduler.enqueue(tx, rewrite).unwrap();
-                }
-                let mut drained = scheduler.drain_for_tx(tx);
+                let drain = || {
+                    let mut scheduler = Scheduler::new(SchedulerKind::Radix);
+                    for rewrite in rewrites(&candidates.footprints) {
+                        scheduler.enqueue(tx, rewrite).unwrap();
+                    }
+                    let drained = scheduler.drain_for_tx(tx);
+                    (scheduler, drained)
+                };
                 let ours = row(effort, table, &label, &candidates.footprints, 4.0, || {
-                    scheduler.finalize_tx(tx);
-                    scheduler.reserve_all(tx, &mut drained)
+                    let (mut scheduler, mut drained) = drain();
+                    move || {
+                        scheduler.finalize_tx(tx);
+                        scheduler.reserve_all(tx, &mut drained)
+                    }
                 });
                 if count == 10_000 && keys == 4 && conflicts == 10 {
-                    let mut scheduler = Scheduler::new(SchedulerKind::Pairwise);
+                    let (mut scheduler, (_, mut drained)) =
+                        (Scheduler::new(SchedulerKind::Pairwise), drain());
                     let few = Effort { budget: Duration::ZERO, times_min: 1 };
                     let pairwise = few.best(|| (), |()| scheduler.reserve_all(tx, &mut drained));
                     table.beside("", ours, ("pairwise", thousand(pairwise, count)));
