@@ -114,8 +114,6 @@ struct Part {
     /// The first that sought each key, and the number of the key if it was not the only one.
     firsts: Vec<Sought>,
     numbers: Vec<u32>,
-    /// Those that look like one before them, which stands at a place.
-    again: Vec<(u32, Sought)>,
 }
 
 /// Keys that several want.
@@ -156,8 +154,7 @@ impl Sieve {
         self.shared.begin();
         if as_a_whole {
             let several = self.part.thin_out_whole(wants);
-            self.part.sift(several, 0);
-            self.part.number(&mut self.shared, &mut self.uses);
+            self.part.sift(several, 0, &mut self.shared, &mut self.uses);
         } else {
             self.sift_parts(wants);
         }
@@ -183,8 +180,7 @@ impl Sieve {
         }
         for &(start, end) in &self.parts {
             let several = self.part.thin_out(&self.parted[start as usize..end as usize], bits);
-            self.part.sift(several, bits);
-            self.part.number(&mut self.shared, &mut self.uses);
+            self.part.sift(several, bits, &mut self.shared, &mut self.uses);
         }
     }
 
@@ -293,9 +289,10 @@ impl Part {
         several
     }
 
-    /// Finds those that look like one before them, among so many that are left of a part.
+    /// Finds those that look like one before them, among so many that are left of a part. Gives each key that is wanted again
+    /// a number, and notes it of all who want it.
     #[inline(never)]
-    fn sift(&mut self, several: usize, bits: u32) {
+    fn sift(&mut self, several: usize, bits: u32, keys: &mut Shared, uses: &mut [KeyUse]) {
         let part = &self.several[..several];
         let places = (part.len() * PLACES).next_power_of_two().max(2);
         let shift = 64 - places.ilog2();
@@ -304,43 +301,28 @@ impl Part {
         if self.numbers.len() < self.firsts.len() {
             self.numbers.resize(self.firsts.len(), 0);
         }
-        self.again.clear();
         for &sought in part {
             let home = (sought.0 << bits >> shift) as usize;
-            let mut at = home;
-            loop {
-                match self.firsts.get_mut(at) {
-                    Some(first) if first.0 == 0 => {
-                        *first = sought;
-                        self.numbers[at] = 0;
-                        break;
+            let looks = self.firsts[home..home + LOOKS_MAX].iter_mut().zip(&mut self.numbers[home..]);
+            let mut number = PLACELESS;
+            for (first, of_first) in looks {
+                if first.0 == 0 {
+                    (*first, *of_first) = (sought, 0);
+                    number = 0;
+                    break;
+                }
+                if first.may_be(sought) {
+                    if *of_first == 0 {
+                        *of_first = keys.add();
+                        uses[first.number()] = first.used(*of_first);
                     }
-                    Some(first) if !first.may_be(sought) && at < home + LOOKS_MAX - 1 => at += 1,
-                    _ => {
-                        self.again.push((at as u32, sought));
-                        break;
-                    }
+                    number = *of_first;
+                    break;
                 }
             }
-        }
-    }
-
-    /// Gives each key that is wanted again a number, and notes it of all who want it.
-    #[inline(never)]
-    fn number(&mut self, keys: &mut Shared, uses: &mut [KeyUse]) {
-        for &(place, sought) in &self.again {
-            let number = match self.firsts[place as usize] {
-                first if !first.may_be(sought) => PLACELESS,
-                first => {
-                    let number = &mut self.numbers[place as usize];
-                    if *number == 0 {
-                        *number = keys.add();
-                        uses[first.number()] = first.used(*number);
-                    }
-                    *number
-                }
-            };
-            uses[sought.number()] = sought.used(number);
+            if number != 0 {
+                uses[sought.number()] = sought.used(number);
+            }
         }
     }
 }
