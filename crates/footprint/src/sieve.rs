@@ -1,9 +1,9 @@
 //! Reserving for all that was drained at once: which keys do several want?
 //!
 //! Most keys are wanted once, and such a key decides nothing. So the wants of all footprints are hashed and scattered into
-//! parts that fit the nearer caches. Part by part most are left out by counting hashes, equal ones are found among the rest,
-//! and only keys that are wanted again get a number and a stamp. The footprints are then asked in their order, about those
-//! keys alone.
+//! parts that fit the nearer caches. Part by part most are left out by counting hashes, twice and by other bits of them. Equal
+//! ones are found among the rest, and only keys that are wanted again get a number and a stamp. The footprints are then asked
+//! in their order, about those keys alone.
 //!
 //! It is what joins of large tables do: memory is read and written in long runs instead of at one place for each key.
 //!
@@ -19,11 +19,20 @@ use crate::wanted::Want;
 /// Wants in a part: what they are counted by fits the nearer caches.
 const PART: usize = 1 << 13;
 
-/// Parts at most: what is written to at once must fit the caches, and its pages what the processor knows of pages.
-const PARTS_MAX: usize = 1 << 8;
+/// As many parts as are scattered into at no cost: what is written to at once fits the nearest cache.
+const PARTS: usize = 1 << 8;
+
+/// Wants in a part from which on more parts are worth their cost.
+const PART_MAX: usize = 1 << 15;
+
+/// Parts at most: the pages of what is written to at once must fit what the processor knows of pages.
+const PARTS_MAX: usize = 1 << 9;
 
 /// Counters for each want of a part, at least: of fair hashes, one in eight is taken.
 const COUNTERS_PART: usize = 8;
+
+/// Counters for each want that is left, when they are counted again.
+const COUNTERS_AGAIN: usize = 4;
 
 /// So many wants at most are left out by counting all of them at once, without scattering them: their counters fit the nearer
 /// caches as they are.
@@ -83,6 +92,13 @@ impl Sought {
     fn part(self, bits: u32) -> usize {
         // Of no bits at all, none; a shift by all of them would be none as well.
         (self.0 >> 1 >> (63 - bits)) as usize
+    }
+
+    /// The last bits that are kept of its hash, as a number below a power of two. The first ones say its part and where it is
+    /// looked for.
+    #[inline]
+    fn last(self, end: usize) -> usize {
+        (self.0 >> HASH_SHIFT) as usize & (end - 1)
     }
 
     /// Whether these may be of the same key.
@@ -174,12 +190,14 @@ impl Sieve {
 
     /// Finds out part by part which keys several want.
     fn sift_parts(&mut self, wants: &[Want]) {
-        let bits = (wants.len() / PART).clamp(1, PARTS_MAX).next_power_of_two().ilog2();
+        let parts = (wants.len() / PART).min(PARTS).max(wants.len() / PART_MAX).clamp(1, PARTS_MAX);
+        let bits = parts.next_power_of_two().ilog2();
         if !self.scatter(wants, bits) {
             self.scatter_counted(wants, bits);
         }
         for &(start, end) in &self.parts {
-            let several = self.part.thin_out(&self.parted[start as usize..end as usize], bits);
+            let left = self.part.thin_out(&self.parted[start as usize..end as usize], bits);
+            let several = self.part.thin_again(left);
             self.part.sift(several, bits, &mut self.shared, &mut self.uses);
         }
     }
@@ -234,47 +252,24 @@ impl Part {
     /// As [`thin_out`](Part::thin_out), of all wants.
     #[inline(never)]
     fn thin_out_whole(&mut self, wants: &[Want]) -> usize {
-        let counters = (wants.len() * COUNTERS_EACH).next_power_of_two();
-        self.counters.clear();
-        self.counters.resize(counters, 0);
-        // By the last bits that are kept of a hash: the first ones say where a want is looked for afterwards.
-        let counter = |sought: Sought| (sought.0 >> HASH_SHIFT) as usize & (counters - 1);
+        let counters = counters(&mut self.counters, wants.len() * COUNTERS_EACH);
         if self.several.len() < wants.len() {
             self.several.resize(wants.len(), Sought::VACANT);
         }
-        let all = &mut self.several[..wants.len()];
-        for ((want, number), place) in wants.iter().zip(1..).zip(all.iter_mut()) {
+        for ((want, number), place) in wants.iter().zip(1..).zip(&mut self.several) {
             *place = Sought::new(want, number);
-            if let Some(count) = self.counters.get_mut(counter(*place)) {
-                // None and one are 0 and 1; of several the second bit stays set, however many there are.
-                *count = *count << 1 & 2 | *count & 2 | 1;
-            }
+            count(counters, place.last(counters.len()));
         }
-        let mut several = 0;
-        for at in 0..all.len() {
-            let sought = all[at];
-            if let Some(place) = all.get_mut(several) {
-                *place = sought;
-            }
-            several += usize::from(self.counters.get(counter(sought)).is_some_and(|count| count & 2 != 0));
-        }
-        several
+        self.keep_several(wants.len())
     }
 
     /// Leaves out what nobody else of the part can want, and says how many are left. `bits` of their hashes are all the same.
     #[inline(never)]
     fn thin_out(&mut self, part: &[Sought], bits: u32) -> usize {
-        self.counters.clear();
-        self.counters.resize((part.len() * COUNTERS_PART).next_power_of_two().max(2), 0);
-        let counters = &mut self.counters[..];
+        let counters = counters(&mut self.counters, part.len() * COUNTERS_PART);
         let shift = 64 - counters.len().ilog2();
         let counter = |sought: Sought| (sought.0 << bits >> shift) as usize;
-        for &sought in part {
-            if let Some(count) = counters.get_mut(counter(sought)) {
-                // None, one, several are 0, 1 and 3.
-                *count |= *count << 1 & 2 | 1;
-            }
-        }
+        part.iter().for_each(|&sought| count(counters, counter(sought)));
         if self.several.len() < part.len() {
             self.several.resize(part.len(), Sought::VACANT);
         }
@@ -284,7 +279,32 @@ impl Part {
             if let Some(place) = self.several.get_mut(several) {
                 *place = sought;
             }
-            several += usize::from(counters.get(counter(sought)).copied().unwrap_or(0) >> 1);
+            several += is_several(counters, counter(sought));
+        }
+        several
+    }
+
+    /// As [`thin_out`](Part::thin_out), of so many that it left, by the other end of their hashes. To look for one that nobody
+    /// else wants would cost several times as much.
+    #[inline(never)]
+    fn thin_again(&mut self, left: usize) -> usize {
+        let counters = counters(&mut self.counters, left * COUNTERS_AGAIN);
+        self.several[..left].iter().for_each(|sought| count(counters, sought.last(counters.len())));
+        self.keep_several(left)
+    }
+
+    /// Of so many that were counted by the last bits of their hashes, leaves out what nobody else can want. Says how many are
+    /// left.
+    #[inline(always)]
+    fn keep_several(&mut self, counted: usize) -> usize {
+        let (all, counters) = (&mut self.several[..counted], &self.counters[..]);
+        let mut several = 0;
+        for at in 0..all.len() {
+            let sought = all[at];
+            if let Some(place) = all.get_mut(several) {
+                *place = sought;
+            }
+            several += is_several(counters, sought.last(counters.len()));
         }
         several
     }
@@ -325,6 +345,27 @@ impl Part {
             }
         }
     }
+}
+
+/// Counters at nothing, so many at least.
+fn counters(counters: &mut Vec<u8>, least: usize) -> &mut [u8] {
+    counters.clear();
+    counters.resize(least.next_power_of_two().max(2), 0);
+    counters
+}
+
+/// Counts one: none, one, several are 0, 1 and 3.
+#[inline(always)]
+fn count(counters: &mut [u8], at: usize) {
+    if let Some(count) = counters.get_mut(at) {
+        *count |= *count << 1 & 2 | 1;
+    }
+}
+
+/// One where several were counted, else none.
+#[inline(always)]
+fn is_several(counters: &[u8], at: usize) -> usize {
+    usize::from(counters.get(at).copied().unwrap_or(0) >> 1)
 }
 
 impl Shared {
