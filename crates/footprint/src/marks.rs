@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::Phase;
 use crate::asked::{Asked, TOGETHER};
 use crate::footprint::{Footprint, MixedUse};
+use crate::ones::Ones;
 use crate::sieve::{Sieve, WANTS_MAX};
 use crate::table::{Place, Table};
 use crate::taken::Taken;
@@ -20,11 +21,15 @@ const FEW_REFUSED: usize = 1 << 13;
 /// as long as no more than these will be: beyond, every look waits for farther memory, and all are sifted.
 const NEAR: usize = 1 << 18;
 
+/// The same of footprints of one key each, which can be asked [part by part](Ones).
+const NEAR_ONES: usize = 1 << 16;
+
 /// What was admitted this time.
 #[derive(Default)]
 pub(crate) struct Marks {
     table: Table,
     taken: Taken,
+    ones: Ones,
     sieve: Sieve,
     /// Who was asked at once, and who of them was admitted. The table is told when somebody else comes, which mostly nobody
     /// does.
@@ -84,6 +89,9 @@ impl Marks {
         let admitted: usize = self.admitted.iter().map(|bits| bits.count_ones() as usize).sum();
         let few_are_refused = admitted * 4 >= sample * 3;
         let keys = wants / sample * admitted;
+        if each == Some(1) && keys > NEAR_ONES && !few_are_refused {
+            return self.ones.reserve_all(asked.wants(), &mut self.taken, keys, &mut self.admitted);
+        }
         if keys > NEAR || (few_are_refused && wants >= FEW_REFUSED) {
             return self.sieve.reserve_all(asked, &mut self.admitted);
         }

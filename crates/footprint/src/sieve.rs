@@ -5,14 +5,13 @@
 //! ones are found among the rest, and only keys that are wanted again get a number and a stamp. The footprints are then asked
 //! in their order, about those keys alone.
 //!
-//! It is what joins of large tables do: memory is read and written in long runs instead of at one place for each key.
-//!
 //! Wants are told apart by a part of their hashes. The first footprint that is asked about a number says which key it stands
 //! for; that another only looks alike is found out when it is asked about, and then it is kept in an ordered map.
 
 use std::collections::BTreeMap;
 
 use crate::asked::{Asked, Group};
+use crate::parts::Parts;
 use crate::stamps::KeyUse;
 use crate::wanted::Want;
 
@@ -111,9 +110,8 @@ impl Sought {
 /// Finds out what is wanted by several, and admits. Its lists are used again and again.
 #[derive(Default)]
 pub(crate) struct Sieve {
-    /// What is sought by all, by part, and where each part begins and ends.
-    parted: Vec<Sought>,
-    parts: Vec<(u32, u32)>,
+    /// What is sought by all.
+    parts: Parts<Sought>,
     part: Part,
     /// Of each want the use of a key that several want, or of [nothing](NOTHING).
     uses: Vec<KeyUse>,
@@ -191,59 +189,14 @@ impl Sieve {
     /// Finds out part by part which keys several want.
     fn sift_parts(&mut self, wants: &[Want]) {
         let parts = (wants.len() / PART).min(PARTS).max(wants.len() / PART_MAX).clamp(1, PARTS_MAX);
-        let bits = parts.next_power_of_two().ilog2();
-        if !self.scatter(wants, bits) {
-            self.scatter_counted(wants, bits);
-        }
-        for &(start, end) in &self.parts {
-            let left = self.part.thin_out(&self.parted[start as usize..end as usize], bits);
+        let parts = parts.next_power_of_two();
+        let bits = parts.ilog2();
+        let all = wants.iter().enumerate().map(|(at, want)| Sought::new(want, at as u64 + 1));
+        self.parts.scatter(parts, Sought::VACANT, all, |sought| sought.part(bits));
+        for part in self.parts.iter() {
+            let left = self.part.thin_out(part, bits);
             let several = self.part.thin_again(left);
             self.part.sift(several, bits, &mut self.shared, &mut self.uses);
-        }
-    }
-
-    /// Scatters all wants into parts of the same room. Says whether that was enough: it is, unless some keys are wanted by
-    /// very many.
-    #[inline(never)]
-    fn scatter(&mut self, wants: &[Want], bits: u32) -> bool {
-        let fair = wants.len() >> bits;
-        let room = (fair + fair / 4 + 64) as u32;
-        self.parts.clear();
-        self.parts.extend((0..1 << bits).map(|part| (part * room, part * room)));
-        self.parted.resize((room as usize) << bits, Sought::VACANT);
-        let (parts, parted) = (&mut self.parts[..], &mut self.parted[..]);
-        for (want, number) in wants.iter().zip(1..) {
-            let sought = Sought::new(want, number);
-            if let Some((_, end)) = parts.get_mut(sought.part(bits)) {
-                let at = *end as usize;
-                *end += 1;
-                // What finds no room is written over the part that follows, or nowhere, and all is done again.
-                if let Some(place) = parted.get_mut(at) {
-                    *place = sought;
-                }
-            }
-        }
-        self.parts.iter().all(|(start, end)| end - start <= room)
-    }
-
-    /// Scatters all wants into parts of the room that they need.
-    #[cold]
-    fn scatter_counted(&mut self, wants: &[Want], bits: u32) {
-        self.parts.fill((0, 0));
-        for want in wants {
-            self.parts[Sought::new(want, 0).part(bits)].1 += 1;
-        }
-        let mut from = 0;
-        for (start, end) in &mut self.parts {
-            (*start, from) = (from, from + *end);
-            *end = *start;
-        }
-        self.parted.resize(wants.len(), Sought::VACANT);
-        for (want, number) in wants.iter().zip(1..) {
-            let sought = Sought::new(want, number);
-            let (_, end) = &mut self.parts[sought.part(bits)];
-            self.parted[*end as usize] = sought;
-            *end += 1;
         }
     }
 }

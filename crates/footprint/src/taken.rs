@@ -109,24 +109,38 @@ impl Taken {
     /// Asks for some, in order, each of whom wants so many keys, where that is known, and is told whether most will be
     /// refused. Says by bits who was admitted.
     pub(crate) fn admit(&mut self, group: Group, each: Option<usize>, most_are_refused: bool) -> u64 {
-        self.make_room(group.wants.len());
-        let open = Open {
-            mask: self.places.len() - 1,
-            places: &mut self.places,
-            keys: &mut self.keys,
-            before: &mut self.before,
-            crowd: &mut self.crowd,
-            end: self.end,
-        };
+        let open = self.open(group.wants.len());
         // Short footprints of one length are so usual that they have ways of their own, in functions of their own.
         let (admitted, end) = match each {
-            Some(1) => open.admit_ones(group),
+            Some(1) => open.admit_ones(group.wants.iter()),
             Some(4) if most_are_refused => open.admit_few_fours(group),
             Some(4) => open.admit_fours(group),
             _ => open.admit_any(group),
         };
         self.end = end;
         admitted
+    }
+
+    /// As [`admit`](Taken::admit), where all want one key.
+    #[inline]
+    pub(crate) fn admit_ones<'a>(&mut self, wants: impl ExactSizeIterator<Item = &'a Want>) -> u64 {
+        let (admitted, end) = self.open(wants.len()).admit_ones(wants);
+        self.end = end;
+        admitted
+    }
+
+    /// The table with room for so many keys more.
+    #[inline]
+    fn open(&mut self, more: usize) -> Open<'_> {
+        self.make_room(more);
+        Open {
+            mask: self.places.len() - 1,
+            places: &mut self.places,
+            keys: &mut self.keys,
+            before: &mut self.before,
+            crowd: &mut self.crowd,
+            end: self.end,
+        }
     }
 
     /// Makes room for so many keys more.
@@ -201,8 +215,8 @@ impl Open<'_> {
 
     /// As [`admit_any`](Open::admit_any), where all want one key.
     #[inline(never)]
-    fn admit_ones(self, group: Group) -> (u64, usize) {
-        self.admit_each(group.wants, |open, want| {
+    fn admit_ones<'a>(self, wants: impl Iterator<Item = &'a Want>) -> (u64, usize) {
+        self.admit_each(wants, |open, want| {
             let hash = want.hash();
             let place = open.place(hash);
             if !place.may_have(hash) {

@@ -227,6 +227,16 @@ mod tests {
         pub(crate) fn of_node(local: u64) -> Want {
             Want::new(1, local, ClassUse::new(0, 1))
         }
+
+        /// Of a key, used in one of eight ways. The hashes of those that are chosen differ by their class alone.
+        pub(crate) fn chosen(key: u64, is_chosen: bool, used: u64) -> Want {
+            let used = ClassUse::from_bits(used as u8);
+            if is_chosen {
+                Want::new(key as u32, 0xd1b5_4a32_d192_ed03, used)
+            } else {
+                Want::new(1, key, used)
+            }
+        }
     }
 
     #[test]

@@ -348,31 +348,55 @@ fn many_at_once_are_one_after_another() {
                 PendingRewrite { scope_hash, footprint, ..PendingRewrite::default() }
             })
             .collect();
-        let (all, later) = made.split_at(11_000);
-        let [at_once, one_by_one] = [true, false].map(|at_once| {
-            let mut scheduler = Scheduler::new(SchedulerKind::Radix);
-            let mut answers = Vec::new();
-            // The second time with what the first one left behind.
-            for tx in [TX, TxId(2)] {
-                all.iter().for_each(|rewrite| scheduler.enqueue(tx, rewrite.clone()).unwrap());
-                let mut drained = scheduler.drain_for_tx(tx);
-                if at_once {
-                    scheduler.reserve_all(tx, &mut drained);
-                } else {
-                    for place in 0..drained.len() {
-                        let _ = scheduler.reserve_at(tx, &mut drained, place);
-                    }
-                }
-                answers.extend(drained.phases().iter().map(|phase| *phase == Phase::Reserved));
-                answers
-                    .extend(later.iter().map(|rewrite| scheduler.reserve(tx, &mut rewrite.clone()).is_ok()));
-                scheduler.finalize_tx(tx);
-            }
-            answers
-        });
-        assert!(at_once == one_by_one, "{known} {hot} {is_chosen}");
+        let at_once = at_once_as_one_by_one(&made, &format!("{known} {hot} {is_chosen}"));
         assert!(at_once.contains(&true) && (known > 1 << 30 || at_once.contains(&false)));
     }
+}
+
+#[test]
+fn very_many_of_one_key_at_once_are_one_after_another() {
+    // Half of them write one of ten keys, from the first on, and the others take more than are looked for in one table.
+    let mut chance = Chance::new(1);
+    let made: Vec<PendingRewrite> = (0..150_000)
+        .map(|_| {
+            let mut scope_hash = [0; 32];
+            scope_hash[..8].copy_from_slice(&chance.next().to_be_bytes());
+            let footprint = match chance.below(2) {
+                0 => footprint(&[(Set::NodeWrites, chance.below(10))]),
+                _ => footprint(&[(chance.pick(&Set::ALL), chance.below(1 << 20))]),
+            };
+            PendingRewrite { scope_hash, footprint, ..PendingRewrite::default() }
+        })
+        .collect();
+    let admitted = at_once_as_one_by_one(&made, "one key").iter().filter(|&&admitted| admitted).count();
+    assert!((140_000..150_000).contains(&admitted), "{admitted}");
+}
+
+/// Asks for all but the last twelfth at once and one by one, and for the last then, twice. Says who was admitted.
+fn at_once_as_one_by_one(made: &[PendingRewrite], case: &str) -> Vec<bool> {
+    let (all, later) = made.split_at(made.len() / 12 * 11);
+    let [at_once, one_by_one] = [true, false].map(|at_once| {
+        let mut scheduler = Scheduler::new(SchedulerKind::Radix);
+        let mut answers = Vec::new();
+        // The second time with what the first one left behind.
+        for tx in [TX, TxId(2)] {
+            all.iter().for_each(|rewrite| scheduler.enqueue(tx, rewrite.clone()).unwrap());
+            let mut drained = scheduler.drain_for_tx(tx);
+            if at_once {
+                scheduler.reserve_all(tx, &mut drained);
+            } else {
+                for place in 0..drained.len() {
+                    let _ = scheduler.reserve_at(tx, &mut drained, place);
+                }
+            }
+            answers.extend(drained.phases().iter().map(|phase| *phase == Phase::Reserved));
+            answers.extend(later.iter().map(|rewrite| scheduler.reserve(tx, &mut rewrite.clone()).is_ok()));
+            scheduler.finalize_tx(tx);
+        }
+        answers
+    });
+    assert!(at_once == one_by_one, "{case}");
+    at_once
 }
 
 #[test]
