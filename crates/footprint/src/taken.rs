@@ -263,7 +263,7 @@ impl Open<'_> {
         self.admit_each(group.wants.as_chunks().0, |open, wants| {
             let is_stopped = open.stops_four(wants);
             if !is_stopped {
-                wants.iter().for_each(|want| open.take(want.hash(), want));
+                open.take_all(wants);
             }
             !is_stopped
         })
@@ -317,6 +317,12 @@ impl Open<'_> {
             met &= met - 1;
         }
         false
+    }
+
+    /// Takes keys, where that is so rare that it is better out of the way.
+    #[inline(never)]
+    fn take_all(&mut self, wants: &[Want]) {
+        wants.iter().for_each(|want| self.take(want.hash(), want));
     }
 
     /// Takes a key.
