@@ -1,11 +1,15 @@
 //! What footprints want that are asked for one after another.
 
+use std::hint::black_box;
 use std::ops::Range;
 
 use crate::wanted::Want;
 
 /// Footprints in a [`Group`]: as many as have a bit in a word.
 pub(crate) const TOGETHER: usize = 64;
+
+/// Bytes that come into a cache together.
+const LINE: usize = 64;
 
 /// What footprints want, in the order in which they are asked for. Flat: whoever asks for all of them follows no pointers, and
 /// reads from one end to the other.
@@ -112,6 +116,14 @@ impl<'a> Group<'a> {
     #[cfg(test)]
     pub(crate) fn len(self) -> usize {
         self.ends.len()
+    }
+
+    /// Reads along the wants, so that they come into the nearer caches in one go. Whoever needs one here and there would wait for
+    /// each.
+    #[inline]
+    pub(crate) fn fetch(self) {
+        let along = self.wants.iter().step_by(LINE / size_of::<Want>());
+        black_box(along.fold(0, |all, want| all ^ want.used().bits()));
     }
 
     /// Where their wants stand among those of all.

@@ -181,7 +181,10 @@ impl Sieve {
             match asked.each() {
                 Some(1) => shared.admit_equal::<1>(group, uses),
                 Some(4) => shared.admit_equal::<4>(group, uses),
-                _ => shared.admit_all(group.split(uses).zip(group.footprints())),
+                _ => {
+                    group.fetch();
+                    shared.admit_all(group.split(uses).zip(group.footprints()))
+                }
             }
         }));
     }
