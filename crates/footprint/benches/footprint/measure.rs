@@ -63,6 +63,9 @@ pub(crate) struct Effort {
 /// Calls of one side before it is the other's turn. The first of them finds the caches as the other left them.
 const TURN: u32 = 5;
 
+/// A turn is over sooner when it lasts so long: what takes longer does not live by the caches, but the weather changes meanwhile.
+const TURN_TIME: Duration = Duration::from_millis(100);
+
 impl Effort {
     /// One of so many parts of it.
     pub(crate) fn part(self, parts: u32) -> Effort {
@@ -88,18 +91,26 @@ impl Effort {
         (mut prepare, mut ours): (impl FnMut() -> P, impl FnMut(P) -> T),
         (mut prepare_rival, mut rival): (impl FnMut() -> Q, impl FnMut(Q) -> U),
     ) -> (Duration, Duration) {
-        let (began, mut best, mut times) = (Instant::now(), (Duration::MAX, Duration::MAX), 0);
-        while times < self.times_min || began.elapsed() < 2 * self.budget {
-            for _ in 0..TURN {
-                best.0 = best.0.min(once(&mut prepare, &mut ours));
-            }
-            for _ in 0..TURN {
-                best.1 = best.1.min(once(&mut prepare_rival, &mut rival));
-            }
-            times += TURN;
+        let (began, mut best) = (Instant::now(), (Duration::MAX, Duration::MAX));
+        let (mut times, mut times_rival) = (0, 0);
+        while times.min(times_rival) < self.times_min || began.elapsed() < 2 * self.budget {
+            times += turn(&mut best.0, || once(&mut prepare, &mut ours));
+            times_rival += turn(&mut best.1, || once(&mut prepare_rival, &mut rival));
         }
         best
     }
+}
+
+/// Calls one side for a turn and keeps its best time. Says how often it was called.
+fn turn(best: &mut Duration, mut once: impl FnMut() -> Duration) -> u32 {
+    let (mut times, mut lasted) = (0, Duration::ZERO);
+    while times < TURN && lasted < TURN_TIME {
+        let time = once();
+        *best = time.min(*best);
+        lasted += time;
+        times += 1;
+    }
+    times
 }
 
 /// The processor time of one call.
