@@ -56,7 +56,8 @@ impl RunStatus {
         match self {
             Promised => !matches!(next, Promised),
             Waiting => matches!(next, Running | Skipped | Stopped | Failed | Lost),
-            Running => next.is_ended() && !matches!(next, Skipped),
+            // Preconditions of the job are judged by the executor, so a run that finds them unmet was running.
+            Running => next.is_ended(),
             Failed | Stopped | Lost => matches!(next, Running | Waiting),
             Succeeded | Skipped => false,
         }

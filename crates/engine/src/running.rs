@@ -324,7 +324,13 @@ impl Engine {
             }
             _ => (status, skip, message),
         };
-        assert!(live.status.may_become(status), "run {run}: {:?} cannot become {status:?}", live.status);
+        let begun = live.status == RunStatus::Running;
+        assert!(
+            live.status.may_become(status)
+                && (!begun || status != RunStatus::Skipped || skip == Some(SkipReason::Precondition)),
+            "run {run}: {:?} cannot become {status:?} for {skip:?}",
+            live.status
+        );
         let message = match status {
             RunStatus::Succeeded => self.trigger_children(run, &live, now).or(message),
             _ => message,
