@@ -42,8 +42,8 @@ pub use folder::{
 };
 pub use read::{ExecutorsFile, GroupEntry, read_executors};
 pub use read::{
-    HERE, Key, MAX_ACTIVE_STEPS_DEFAULT, Parsed, RESOURCES_FILE, ReadOptions, Reader, Resources, Section,
-    Shape, key, read_job, read_settings,
+    HERE, JOB_FILE, Key, KeyTable, MAX_ACTIVE_STEPS_DEFAULT, OTHER_FILES, Parsed, RESOURCES_FILE,
+    ReadOptions, Reader, Resources, Section, Shape, key, key_words, keys, read_job, read_settings,
 };
 pub use stored::{DecodeError, Decoder, ScheduleText, encode, stored_schedules};
 pub use tree::FILE_BYTES_MAX;

@@ -28,15 +28,15 @@ pub struct GroupEntry {
     pub executors: Vec<Executor>,
 }
 
-const FILE: Shape =
+pub(crate) const FILE: Shape =
     Shape { what: "the file of executors", keys: &[key("token"), key("groups")], unsupported: &[] };
-const GROUP: Shape = Shape {
+pub(crate) const GROUP: Shape = Shape {
     what: "a group of executors",
     keys: &[key("token"), key("addresses"), key("dialect")],
     unsupported: &[],
 };
 
-const DIALECTS: &[(&str, Dialect)] =
+pub(crate) const DIALECTS: &[(&str, Dialect)] =
     &[("xxl-job", Dialect::Two), ("xxl-job-3.5", Dialect::Three), ("orth", Dialect::Orth)];
 
 /// Groups and addresses in one file.

@@ -12,6 +12,18 @@ pub struct Key {
     pub(crate) also: &'static [&'static str],
 }
 
+impl Key {
+    /// Its name in documents.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its name and everything else it may be called.
+    pub fn spellings(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.also.iter().copied())
+    }
+}
+
 /// A key and nothing else it is called.
 pub const fn key(name: &'static str) -> Key {
     Key { name, also: &[] }
@@ -64,8 +76,7 @@ impl<'n> Fields<'n> {
             let spelled = scalar.text.as_str();
             let snake = snake_case(spelled);
             let known = shape.keys.iter().find_map(|known| {
-                let names = std::iter::once(known.name).chain(known.also.iter().copied());
-                names.into_iter().find(|name| *name == snake).map(|name| (known.name, name))
+                known.spellings().find(|name| *name == snake).map(|name| (known.name, name))
             });
             let Some((canonical, name)) = known else {
                 unknown(spelled, &snake, key, shape, findings);
@@ -113,8 +124,7 @@ fn unknown(spelled: &str, snake: &str, key: &Node, shape: &Shape, findings: &mut
     if findings.is_full() {
         return findings.error(key.span, Code::UnknownKey, "unknown key");
     }
-    let names =
-        shape.keys.iter().flat_map(|known| std::iter::once(known.name).chain(known.also.iter().copied()));
+    let names = shape.keys.iter().flat_map(Key::spellings);
     let help = match nearest(snake, names) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => {

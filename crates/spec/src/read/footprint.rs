@@ -11,7 +11,7 @@ use crate::diagnostic::Code;
 use crate::suggest::nearest;
 use crate::tree::{Kind, Node};
 
-const FOOTPRINT: Shape = Shape {
+pub(crate) const FOOTPRINT: Shape = Shape {
     what: "a footprint",
     keys: &[
         keys("reads", &["read"]),
@@ -24,7 +24,8 @@ const FOOTPRINT: Shape = Shape {
     unsupported: &[],
 };
 
-const ON_CONFLICTS: &[(&str, OnConflict)] = &[("wait", OnConflict::Wait), ("skip", OnConflict::Skip)];
+pub(crate) const ON_CONFLICTS: &[(&str, OnConflict)] =
+    &[("wait", OnConflict::Wait), ("skip", OnConflict::Skip)];
 
 pub(crate) fn read(
     field: Field<'_>,

@@ -25,7 +25,7 @@ const ACTIVE_STEPS_MAX: i64 = 1000;
 
 const SERVER_SIDE: &str = "this is set for the whole server, not in a job file";
 
-const JOB: Shape = Shape {
+pub(crate) const JOB: Shape = Shape {
     what: "a job",
     keys: &[
         key("name"),
@@ -268,7 +268,7 @@ fn manner(fields: &Fields<'_>, options: &ReadOptions, findings: &mut Findings) -
     manner
 }
 
-const MISFIRES: &[(&str, Misfire)] = &[
+pub(crate) const MISFIRES: &[(&str, Misfire)] = &[
     ("skip", Misfire::Skip),
     ("once", Misfire::Once),
     ("all", Misfire::All),
@@ -276,7 +276,7 @@ const MISFIRES: &[(&str, Misfire)] = &[
     ("FIRE_ONCE_NOW", Misfire::Once),
 ];
 
-const OVERLAPS: &[(&str, Overlap)] = &[
+pub(crate) const OVERLAPS: &[(&str, Overlap)] = &[
     ("allow", Overlap::Allow),
     ("skip", Overlap::Skip),
     ("wait", Overlap::Wait),
@@ -344,7 +344,7 @@ fn policy(fields: &Fields<'_>, findings: &mut Findings) -> Policy {
     policy
 }
 
-const HISTORY: Shape =
+pub(crate) const HISTORY: Shape =
     Shape { what: "a history", keys: &[key("days"), keys("count", &["runs"])], unsupported: &[] };
 
 fn history(fields: &Fields<'_>, findings: &mut Findings) -> History {
@@ -386,7 +386,7 @@ fn history(fields: &Fields<'_>, findings: &mut Findings) -> History {
     found.first().and_then(|(_, history)| *history).unwrap_or_default()
 }
 
-const ORDERS: &[(&str, Order)] = &[("graph", Order::Graph), ("chain", Order::Chain)];
+pub(crate) const ORDERS: &[(&str, Order)] = &[("graph", Order::Graph), ("chain", Order::Chain)];
 
 fn steps(
     fields: &Fields<'_>,
@@ -511,7 +511,7 @@ fn step_list(field: Field<'_>, findings: &mut Findings) -> Vec<Draft> {
     drafts
 }
 
-const HANDLERS: Shape = Shape {
+pub(crate) const HANDLERS: Shape = Shape {
     what: "`handlers`",
     keys: &[key("success"), key("failure"), keys("stop", &["abort", "cancel"]), key("exit")],
     unsupported: &[

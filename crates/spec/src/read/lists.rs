@@ -74,7 +74,7 @@ pub(crate) fn labels(field: Field<'_>, findings: &mut Findings) -> Vec<(String, 
     labels
 }
 
-const PARAM: Shape = Shape {
+pub(crate) const PARAM: Shape = Shape {
     what: "a parameter",
     keys: &[key("name"), key("default"), key("required"), key("description")],
     unsupported: &[

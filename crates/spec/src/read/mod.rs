@@ -6,6 +6,7 @@ mod findings;
 mod flow;
 mod footprint;
 mod job;
+mod keys;
 mod lists;
 mod resources;
 mod scalar;
@@ -26,6 +27,7 @@ use findings::Findings;
 pub use resources::{RESOURCES_FILE, Resources};
 
 pub use fields::{Key, Shape, key};
+pub use keys::{JOB_FILE, KeyTable, OTHER_FILES, key_words, keys};
 pub use settings::{Section, read_settings};
 pub use target::HERE;
 

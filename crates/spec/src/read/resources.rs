@@ -38,7 +38,7 @@ struct Pool {
     ordered: bool,
 }
 
-const FILE: Shape = Shape {
+pub(crate) const FILE: Shape = Shape {
     what: "the resources file",
     keys: &[key("resources"), key("kinds")],
     unsupported: &[
@@ -48,7 +48,7 @@ const FILE: Shape = Shape {
     ],
 };
 
-const RESOURCE: Shape =
+pub(crate) const RESOURCE: Shape =
     Shape { what: "a resource", keys: &[key("capacity"), key("ordered")], unsupported: &[] };
 
 impl Resources {

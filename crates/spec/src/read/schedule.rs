@@ -32,13 +32,13 @@ pub(crate) struct Schedules {
     tried: usize,
 }
 
-const ACTIONS: Shape = Shape {
+pub(crate) const ACTIONS: Shape = Shape {
     what: "a schedule by action",
     keys: &[key("start"), key("stop"), key("restart")],
     unsupported: &[],
 };
 
-const ENTRY: Shape = Shape {
+pub(crate) const ENTRY: Shape = Shape {
     what: "a schedule",
     keys: &[
         keys("cron", &["expression"]),

@@ -30,7 +30,7 @@ pub(crate) const PRECONDITIONS: Key = keys("preconditions", &["precondition"]);
 
 const USE_RUN: &str = "Cadran runs commands: write what it does as `run` or `script`";
 
-const STEP: Shape = Shape {
+pub(crate) const STEP: Shape = Shape {
     what: "a step",
     keys: &[
         key("name"),
@@ -262,7 +262,7 @@ pub(crate) enum RetryWord {
     Policy(Retry),
 }
 
-const RETRY_SHAPE: Shape = Shape {
+pub(crate) const RETRY_SHAPE: Shape = Shape {
     what: "a retry policy",
     keys: &[
         key("limit"),
@@ -349,7 +349,7 @@ fn backoff(field: Field<'_>, findings: &mut Findings) -> Option<f64> {
     }
 }
 
-const CONTINUE_ON: Shape = Shape {
+pub(crate) const CONTINUE_ON: Shape = Shape {
     what: "`continue_on`",
     keys: &[
         keys("failure", &["failed"]),
@@ -386,7 +386,7 @@ fn continue_on(field: Field<'_>, findings: &mut Findings) -> ContinueOn {
     on
 }
 
-const PRECONDITION: Shape = Shape {
+pub(crate) const PRECONDITION: Shape = Shape {
     what: "a precondition",
     keys: &[keys("condition", &["command"]), key("expected"), key("negate")],
     unsupported: &[("eval", "use `condition` with a command in `$( )`, and `expected`")],
@@ -442,7 +442,7 @@ fn output(field: Field<'_>, findings: &mut Findings) -> Option<String> {
 }
 
 /// Signals a process can be asked to end with, by their numbers on Linux.
-const SIGNALS: &[(&str, i32)] = &[
+pub(crate) const SIGNALS: &[(&str, i32)] = &[
     ("SIGHUP", 1),
     ("SIGINT", 2),
     ("SIGQUIT", 3),

@@ -31,13 +31,14 @@ const CONCURRENCY_MAX: i64 = 1000;
 /// The word for the executor inside the server: no group can be called so.
 pub const HERE: &str = "local";
 
-const PLACE: Shape = Shape { what: "`executor`", keys: &[key("group"), key("labels")], unsupported: &[] };
+pub(crate) const PLACE: Shape =
+    Shape { what: "`executor`", keys: &[key("group"), key("labels")], unsupported: &[] };
 
 /// What other schedulers call an executor is a kind of step. A file that means one of these does not mean a group.
 const KINDS: [&str; 12] =
     ["docker", "http", "ssh", "mail", "jq", "command", "shell", "dag", "sub", "archive", "redis", "s3"];
 
-const ROUTES: &[(&str, Route)] = &[
+pub(crate) const ROUTES: &[(&str, Route)] = &[
     ("first", Route::First),
     ("last", Route::Last),
     ("round", Route::Round),
@@ -53,7 +54,7 @@ const ROUTES: &[(&str, Route)] = &[
     ("broadcast", Route::ShardingBroadcast),
 ];
 
-const BLOCKS: &[(&str, Block)] = &[
+pub(crate) const BLOCKS: &[(&str, Block)] = &[
     ("serial", Block::Serial),
     ("discard", Block::Discard),
     ("cover", Block::Cover),
@@ -63,7 +64,7 @@ const BLOCKS: &[(&str, Block)] = &[
     ("COVER_EARLY", Block::Cover),
 ];
 
-const GLUES: &[(&str, GlueKind)] = &[
+pub(crate) const GLUES: &[(&str, GlueKind)] = &[
     ("shell", GlueKind::Shell),
     ("python", GlueKind::Python),
     ("python2", GlueKind::Python2),
