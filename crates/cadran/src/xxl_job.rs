@@ -143,6 +143,9 @@ impl<'a> JobInfo<'a> {
         }
         if self.retries > 0 {
             let _ = writeln!(text, "retry: {{limit: {}, interval: 10s}}", self.retries.min(RETRIES_MAX));
+        } else {
+            // There, what was lost is not ordered a second time either.
+            line("retry", "never");
         }
         self.put_work(&mut text);
         if !self.children.is_empty() {
@@ -226,6 +229,20 @@ mod tests {
             let target = body.steps[0].target.as_deref().expect("a target");
             assert_eq!(target.params.as_deref(), Some("${param}"));
             assert_eq!(body.steps[0].work, Work::Handler("settle".into()));
+        }
+    }
+
+    #[test]
+    fn no_retries_means_never_a_second_order() {
+        for (retries, at_most_once, limit) in [(0, true, 0), (2, false, 2)] {
+            let form = JobForm { executor_fail_retry_count: retries, ..form() };
+            let text = JobInfo::of(&form).expect("a job").text("g", |_| {});
+            let job = read_job(text.as_bytes(), "x", &ReadOptions::default()).expect("a job file").job;
+            assert_eq!(
+                (job.policy.at_most_once, job.body.steps[0].retry.limit),
+                (at_most_once, limit),
+                "{text}"
+            );
         }
     }
 

@@ -12,6 +12,16 @@ impl JobId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// The number by which executors know the job: theirs begin with 1.
+    pub fn executor_number(self) -> u32 {
+        self.0.saturating_add(1)
+    }
+
+    /// The job that executors know by a number.
+    pub fn from_executor_number(number: u32) -> Option<JobId> {
+        number.checked_sub(1).map(JobId)
+    }
 }
 
 impl fmt::Display for JobId {

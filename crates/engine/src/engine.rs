@@ -16,6 +16,7 @@ use crate::catalog::Catalog;
 use crate::effects::{Effects, Event, RunChange, Token};
 use crate::jobs::Removed;
 use crate::running::LiveRun;
+use crate::unanswered::Ordered;
 
 /// There is a tick each second.
 const TICK_MS: Millis = 1_000;
@@ -130,6 +131,8 @@ pub struct Engine {
     pub(crate) started: usize,
     /// Runs with shares that changed since the last batch.
     pub(crate) shared_out: BTreeSet<RunId>,
+    /// Orders to executors of the last seconds: see [`Engine::record_unanswered`].
+    pub(crate) ordered: VecDeque<Ordered>,
     pub(crate) next_tick: Millis,
     pub(crate) stopping: bool,
     pub(crate) out: Effects,
@@ -167,6 +170,7 @@ impl Engine {
             to_start: VecDeque::new(),
             started: 0,
             shared_out: BTreeSet::new(),
+            ordered: VecDeque::new(),
             next_tick: Millis::MIN,
             stopping: false,
             out: Effects::default(),
@@ -308,6 +312,7 @@ impl Engine {
             self.next_tick = tick_after(now.wall);
             self.let_go_of_removed(now);
             self.let_go_of_silent(now);
+            self.record_unanswered(now);
             let mut plan = Plan::default();
             self.planner.tick(now.wall, &self.catalog, &mut plan);
             self.carry_out(plan, now);

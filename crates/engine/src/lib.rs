@@ -34,6 +34,7 @@ mod placing;
 mod restore;
 mod running;
 mod shares;
+mod unanswered;
 mod waiting;
 
 pub use catalog::Catalog;

@@ -200,21 +200,24 @@ impl Engine {
         live.announced = true;
         if report.kind == ReportKind::Started {
             live.started_at = live.started_at.or(Some(report.at));
+            live.mark_taken(report.step);
         }
         let ends = next.iter().any(|next| matches!(next, Next::End { .. }));
         let single = live.context.body.steps.len() == 1;
         // The end writes the whole row; between, only what a person would miss after a crash.
         if !ends && (first || !single || report.kind != ReportKind::Started) {
-            // A first attempt of an only step says no more than the row itself does.
-            let plain = single
-                && live.attempt == 1
-                && report.attempt == 1
-                && report.kind == ReportKind::Started
-                && !live.is_broadcast();
-            let steps = if plain { None } else { live.steps() };
-            let update = RunUpdate { steps, ..live.update(run) };
             let job = live.context.job;
-            self.out.batch.runs.push(update);
+            if live.seats.is_empty() {
+                // A first attempt of an only step says no more than the row itself does.
+                let plain =
+                    single && live.attempt == 1 && report.attempt == 1 && report.kind == ReportKind::Started;
+                let steps = if plain { None } else { live.steps() };
+                let update = RunUpdate { steps, ..live.update(run) };
+                self.out.batch.runs.push(update);
+            } else {
+                // Written behind what follows from the report, so that the row names the executors of the next attempt.
+                self.shared_out.insert(run);
+            }
             if first {
                 self.note(run, job, RunStatus::Running, None);
             }
@@ -243,6 +246,9 @@ impl Engine {
                         continue;
                     }
                     let placement = self.place_attempt(run, step, attempt, now);
+                    if placement.is_some() {
+                        self.note_ordered(run, step, attempt, now);
+                    }
                     let Some(live) = self.runs.get(&run) else { return };
                     let outputs = live.progress.as_ref().map(Progress::outputs).unwrap_or_default();
                     let once = live.policy.at_most_once;

@@ -151,6 +151,16 @@ impl LiveRun {
         }
     }
 
+    /// The only executor of a step took it. Of a broadcast each share is reported by itself.
+    pub(crate) fn mark_taken(&mut self, step: StepNo) {
+        let seats = self.seats.iter_mut().filter(|(no, _)| *no == step);
+        for seat in seats.flat_map(|(_, seats)| seats) {
+            if seat.total == 1 && seat.status == SeatStatus::Sent {
+                seat.status = SeatStatus::Running;
+            }
+        }
+    }
+
     /// How an attempt of a step ended, seen with the shares that were not part of it: those of a broadcast that failed
     /// before, and were not asked for again, fail the step also when the attempt went well.
     pub(crate) fn with_other_shares(&self, step: StepNo, attempt: u32, outcome: Outcome) -> Outcome {

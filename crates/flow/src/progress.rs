@@ -230,6 +230,11 @@ impl Progress {
         self.phase != Phase::Steps
     }
 
+    /// Whether the latest attempt of a step was reported as started.
+    pub fn is_started(&self, step: StepNo) -> bool {
+        self.slots.get(usize::from(step.0)).is_some_and(|slot| slot.started_at.get().is_some())
+    }
+
     /// The attempts that are on.
     pub fn live(&self) -> impl Iterator<Item = (StepNo, u32)> {
         let handlers = self.extra.as_deref().map_or(&[][..], |extra| &extra.handlers);

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use cadran_core::planted::{self, Bug};
-use cadran_core::{Body, Found, Handler, Now, Outcome, StepNo, StepRecord};
+use cadran_core::{Body, Found, Handler, Millis, Now, Outcome, SeatRecord, SeatStatus, StepNo, StepRecord};
 
 use crate::progress::{AttemptEnd, Next, Progress, StopWhy};
 use crate::retry;
@@ -163,7 +163,10 @@ impl Progress {
                 let lost = before.iter().filter(|(_, found)| is_cut_off(found)).count() as u32;
                 slot.lost = slot.lost.max(lost);
                 slot.state = State::Running;
-                slot.started_at = last.started_at.into();
+                slot.started_at = taken_at(last).into();
+            } else if last.lives && slot.attempt == last.attempt && slot.started_at.get().is_none() {
+                // It was on record before its executor took it, and has been taken since.
+                slot.started_at = taken_at(last).into();
             }
             let stopped = before.iter().filter(|(_, found)| is_stopped(found)).count() as u32;
             slot.failures = failures(slot, stopped);
@@ -278,6 +281,13 @@ fn moved(body: &Body, records: &[StepRecord], no: StepNo) -> Option<StepNo> {
 fn failures(slot: &Slot, stopped: u32) -> u32 {
     let on = u32::from(slot.state == State::Running);
     slot.attempt.saturating_sub(on).saturating_sub(slot.lost).saturating_sub(stopped)
+}
+
+/// When an attempt began, unless no executor has said yet that it took it.
+fn taken_at(found: &Found) -> Option<Millis> {
+    let untaken = |seat: &SeatRecord| seat.status == SeatStatus::Sent;
+    let is_untaken = !found.seats.is_empty() && found.seats.iter().all(untaken);
+    (!is_untaken).then_some(found.started_at)
 }
 
 fn is_stopped(found: &Found) -> bool {

@@ -21,8 +21,10 @@ pub struct Run {
     pub parent: Option<String>,
     /// Which share it is.
     pub share: Option<u32>,
-    /// Who has this share.
+    /// Who has this share, or its step that is on.
     pub executor: Option<String>,
+    /// The number by which executors know its job.
+    pub executor_number: Option<u32>,
     /// How many times it was started.
     #[serde(default)]
     pub attempt: u32,
@@ -205,6 +207,8 @@ pub struct Job {
     pub next_due: Option<String>,
     /// The newest run.
     pub last_run: Option<LastRun>,
+    /// The number by which executors know it.
+    pub executor_number: Option<u32>,
 }
 
 /// A schedule of a job.

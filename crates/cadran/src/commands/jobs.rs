@@ -41,7 +41,11 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let page: JobPage = serde_json::from_value(value)
         .map_err(|error| Failure::here(format!("the server's answer is not understood: {error}")))?;
-    let mut table = Table::new(&["JOB", "STATE", "SCHEDULE", "NEXT", "LAST"]);
+    // The number by which executors know a job is of interest where there are any.
+    let has_numbers = page.jobs.iter().any(|job| job.executor_number.is_some());
+    let mut columns = vec!["JOB", "STATE", "SCHEDULE", "NEXT", "LAST"];
+    columns.extend(has_numbers.then_some("NUMBER"));
+    let mut table = Table::new(&columns);
     for job in &page.jobs {
         let schedules: Vec<String> = job
             .schedules
@@ -60,13 +64,16 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
         let schedule = if schedules.is_empty() { Cell::dim("by hand") } else { schedules.join("; ").into() };
         let last = job.last_run.as_ref().map(|last| format!("{} {}", last.status, instant(&last.due)));
         let colour = job.last_run.as_ref().and_then(|last| status_colour(&last.status));
-        table.row(vec![
+        let mut row = vec![
             job.name.as_str().into(),
             Cell::status(&job.state),
             schedule,
             job.next_due.as_deref().map(instant).unwrap_or_default().into(),
             Cell::coloured(last.unwrap_or_default(), colour),
-        ]);
+        ];
+        let number = || job.executor_number.map(|number| number.to_string()).unwrap_or_default();
+        row.extend(has_numbers.then(|| number().into()));
+        table.row(row);
     }
     if page.jobs.is_empty() {
         talk(if args.text.is_some() { "no job has such a name" } else { "there are no jobs yet" });

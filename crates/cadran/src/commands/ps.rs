@@ -57,7 +57,7 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
         let why = match run.shares {
             _ if run.share.is_some() => run.explanation.clone(),
             Some(shares) if run.status == "running" => shares.to_string(),
-            _ if run.status == "running" => String::new(),
+            _ if run.status == "running" && run.executor.is_none() => String::new(),
             _ => run.explanation.clone(),
         };
         table.row(vec![

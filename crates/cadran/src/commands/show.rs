@@ -29,15 +29,25 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     for line in lines(&run) {
         out(&format!("{}\n", escaped(&line)))?;
     }
-    let mut steps = Table::new(&["STEP", "STATUS", "ATTEMPT", "TOOK", "WHY"]);
+    let is_away = run.steps.iter().any(|step| !step.executors.is_empty());
+    let mut columns = vec!["STEP", "STATUS", "ATTEMPT", "TOOK", "WHY"];
+    columns.extend(is_away.then_some("EXECUTOR"));
+    let mut steps = Table::new(&columns);
     for step in &run.steps {
-        steps.row(vec![
+        let mut row = vec![
             step.name.as_str().into(),
             Cell::status(&step.status),
             step.attempt.to_string().into(),
             step.duration_ms.map(took).unwrap_or_default().into(),
             Cell::dim(step.message.clone().unwrap_or_default()),
-        ]);
+        ];
+        let executor = || match &step.executors[..] {
+            [] => String::new(),
+            [only] => only.address.clone(),
+            several => format!("{} executors", several.len()),
+        };
+        row.extend(is_away.then(|| Cell::dim(executor())));
+        steps.row(row);
     }
     if !run.steps.is_empty() {
         out("\n")?;
@@ -72,7 +82,9 @@ fn lines(run: &Run) -> Vec<String> {
     let started = run.started_at.as_deref().map(|at| format!("started {}", instant(at)));
     let time = run.duration_ms.map(|ms| format!(", took {}", took(ms))).unwrap_or_default();
     lines.extend(started.map(|started| format!("  {started}{time}")));
-    lines.extend(run.executor.as_ref().map(|executor| format!("  at {executor}, attempt {}", run.attempt)));
+    let number = run.executor_number.map(|number| format!(", job number {number} there")).unwrap_or_default();
+    let at = |executor: &String| format!("  at {executor}, attempt {}{number}", run.attempt);
+    lines.extend(run.executor.as_ref().map(at));
     if let (None, Some(parent)) = (run.share, &run.parent) {
         lines.push(format!("  run {parent} asked for it"));
     }

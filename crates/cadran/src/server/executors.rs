@@ -331,7 +331,7 @@ fn known(line: &Line, group: &GroupName, number: u32) -> Result<KnownJob, String
     let found = tokio::task::block_in_place(|| {
         line.look(move |engine| {
             let catalog = engine.catalog();
-            let name = catalog.name(JobId(number.checked_sub(1)?))?.clone();
+            let name = catalog.name(JobId::from_executor_number(number)?)?.clone();
             let text_param = catalog.text_param(&name).map(Into::into);
             catalog.is_of(&name, &of).then_some(KnownJob { name, text_param })
         })

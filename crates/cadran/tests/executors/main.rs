@@ -15,6 +15,7 @@ mod lost;
 mod shares;
 mod stub;
 mod two_servers;
+mod unanswered;
 mod ways;
 mod workers;
 mod written;

@@ -27,6 +27,8 @@ enum Handler {
     Refuse,
     /// Takes the order and never answers it.
     Mute,
+    /// The same, and does what it was told: it is on until it is killed or told.
+    MuteHold,
     /// Answers with something else.
     Garbage,
     /// Answers with a byte now and then, and never gets to the end.
@@ -183,6 +185,11 @@ impl Stub {
         self.shared.inside.lock().expect("not poisoned").is_odd = true;
     }
 
+    /// Understands questions about jobs again.
+    pub fn knows_questions_again(&self) {
+        self.shared.inside.lock().expect("not poisoned").is_odd = false;
+    }
+
     /// Reports a result.
     pub fn report(&self, log: &Value, code: i64, message: &str) -> Value {
         self.shared.report(log, code, message)
@@ -324,6 +331,7 @@ fn start(shared: &Shared, body: &Value, number: u64) -> Option<String> {
         "hold" => Handler::Hold,
         "refuse" => Handler::Refuse,
         "mute" => Handler::Mute,
+        "muteHold" => Handler::MuteHold,
         "garbage" => Handler::Garbage,
         "drip" => Handler::Drip,
         "flood" => Handler::Flood,
@@ -352,6 +360,10 @@ fn start(shared: &Shared, body: &Value, number: u64) -> Option<String> {
         }
         Handler::Refuse => return Some(json!({"code": 500, "msg": "no such handler"}).to_string()),
         Handler::Mute => return None,
+        Handler::MuteHold => {
+            shared.inside.lock().expect("not poisoned").on.push((number, log));
+            return None;
+        }
         Handler::Garbage => return Some("[{\"code\":200}]".to_owned()),
         Handler::Drip => return Some(DRIP.to_owned()),
         Handler::Flood => return Some(format!("{{\"code\":200,\"msg\":\"{}\"}}", "x".repeat(1 << 20))),

@@ -126,7 +126,7 @@ impl Fleet {
             return self.refuse(key, why.to_owned());
         }
         let number = match start.step {
-            StepNo(0) => context.job.0.saturating_add(1),
+            StepNo(0) => context.job.executor_number(),
             step => self.ledger.number(context.job, step),
         };
         let seats: Vec<(u32, u32, Executor, u64)> = match &placement.seats {

@@ -109,7 +109,7 @@ impl Shared {
             return;
         };
         let number = match is_first_away(&start) {
-            true => context.job.0.saturating_add(1),
+            true => context.job.executor_number(),
             false => state.ledger.number(context.job, start.step),
         };
         let share = |index, total, executor: &Executor, log| {

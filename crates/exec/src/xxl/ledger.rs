@@ -1,7 +1,7 @@
 //! What is out at executors, in an append-only file: what was sent, what came back, what may be forgotten.
 //!
 //! One line per fact. `S` an attempt is ordered, `P` one of its shares, `K` it is told to stop, `H` one share is, `R` what a share came to
-//! in words, `E` it has ended, `C` its run is closed, `N` the number of a step for executors, `F` a log number that was used. A batch of facts is
+//! in words, `E` it has ended, `U` its order was not answered, `C` its run is closed, `N` the number of a step for executors, `F` a log number that was used. A batch of facts is
 //! one write; there is no fsync, for the same reason as in the journal.
 
 use std::collections::BTreeMap;
@@ -132,6 +132,14 @@ impl Ledger {
         true
     }
 
+    /// The order of a share was not answered: whether its executor has it is not known.
+    pub(crate) fn unanswered(&mut self, key: Key, index: u32) {
+        let Some(entry) = self.kept.entries.get(&key) else { return };
+        if entry.shares.iter().any(|share| share.seat.index == index && share.is_untaken()) {
+            line_unanswered(&mut self.buffer, key, index);
+        }
+    }
+
     /// The run may be forgotten.
     pub(crate) fn close(&mut self, run: RunId) -> Vec<Entry> {
         let gone = self.kept.forget(run);
@@ -260,6 +268,14 @@ impl Kept {
                 let shares = &mut self.entries.get_mut(&key)?.shares;
                 shares.iter_mut().find(|share| share.seat.index == index)?.halted = true;
             }
+            "U" => {
+                let index: u32 = rest.parse().ok()?;
+                let entry = self.entries.get_mut(&key)?;
+                entry.shares.iter_mut().find(|share| share.seat.index == index)?.seat.status =
+                    SeatStatus::Sent;
+                // The first sign of it is still to come.
+                entry.is_up = entry.shares.iter().any(|share| share.seat.status != SeatStatus::Sent);
+            }
             "K" => self.entries.get_mut(&key)?.halt = Some(halt_of(rest)?),
             "R" => {
                 let (index, text) = rest.split_once(' ')?;
@@ -296,6 +312,9 @@ fn write_anew(path: &Path, kept: &Kept) -> io::Result<(File, u64)> {
         for share in entry.shares.iter().filter(|share| share.halted) {
             line_halt_share(&mut text, *key, share.seat.index);
         }
+        for share in entry.shares.iter().filter(|share| share.is_untaken()) {
+            line_unanswered(&mut text, *key, share.seat.index);
+        }
         entry.shares.iter().for_each(|share| line_end(&mut text, *key, share));
     }
     let fresh = path.with_extension("new");
@@ -324,6 +343,10 @@ fn line_share(out: &mut String, key: Key, share: &Share) {
     let dialect = share.dialect.word();
     let _ = write!(out, "P {} {} {} {index} {total} {log} ", key.run, key.step.0, key.attempt);
     [dialect, " ", address.as_str(), "\n"].iter().for_each(|piece| out.push_str(piece));
+}
+
+fn line_unanswered(out: &mut String, key: Key, index: u32) {
+    let _ = writeln!(out, "U {} {} {} {index}", key.run, key.step.0, key.attempt);
 }
 
 fn line_halt(out: &mut String, key: Key, halt: Halt) {
@@ -416,6 +439,10 @@ mod tests {
             !ledger.halt_share(key(4), 7) && !ledger.halt_share(key(2), 1) && !ledger.halt_share(key(1), 1)
         );
         assert!(ledger.end(key(4), 1, 8, Outcome::Exited(0), Some("killed")));
+        let mut sent = entry(1);
+        (sent.shares[0].seat.status, sent.is_up) = (SeatStatus::Sent, false);
+        ledger.begin(key(5), sent);
+        ledger.unanswered(key(5), 0);
         let number = ledger.number(JobId(4), StepNo(1));
         assert_eq!([number, ledger.number(JobId(4), StepNo(2))], [NUMBER_MAX, NUMBER_MAX - 1]);
         ledger.write();
@@ -428,7 +455,9 @@ mod tests {
             assert_eq!(ledger.number(JobId(4), StepNo(1)), number);
             assert_eq!(ledger.kept.log_floor, 71, "also of what was closed");
             let entries = &ledger.kept.entries;
-            assert_eq!(entries.keys().copied().collect::<Vec<_>>(), [key(1), key(2), key(4)]);
+            assert_eq!(entries.keys().copied().collect::<Vec<_>>(), [key(1), key(2), key(4), key(5)]);
+            let five = &entries[&key(5)];
+            assert!(five.shares[0].is_untaken() && !five.is_up, "nobody answered it");
             let (one, two, four) = (&entries[&key(1)], &entries[&key(2)], &entries[&key(4)]);
             let halted: Vec<_> = four.shares.iter().map(|share| (share.halted, share.seat.status)).collect();
             assert_eq!(halted, [(false, SeatStatus::Running), (true, SeatStatus::Stopped)]);

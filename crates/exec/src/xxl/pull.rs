@@ -124,6 +124,7 @@ impl Shared {
                 position.is_whole = is_over;
                 break;
             }
+            self.note_log(number);
             // What an earlier life of the server copied is copied anew.
             let anew = position.next_line == 0;
             if write(&path, anew, &part, self.options.log_bytes_max).is_err() {
@@ -136,6 +137,20 @@ impl Shared {
             }
         }
         position.looked_at = Some(now);
+    }
+}
+
+impl Shared {
+    /// An executor has lines of a log: a sign that it took the order, answered or not.
+    fn note_log(&self, log: u64) {
+        let untaken = {
+            let mut state = self.state();
+            let errand = state.by_log.get(&log).copied();
+            errand.filter(|errand| state.share(*errand).is_some_and(|share| share.is_untaken()))
+        };
+        if let Some(errand) = untaken {
+            self.taken(errand, false);
+        }
     }
 }
 

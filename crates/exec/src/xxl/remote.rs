@@ -243,7 +243,8 @@ impl State {
         for (key, entry) in &mut ledger.kept.entries {
             for share in &mut entry.shares {
                 if share.end.is_none() {
-                    (share.sight.since, share.sight.accepted) = (Some(now), true);
+                    share.sight.since = Some(now);
+                    (share.sight.accepted, share.sight.trusted) = (!share.is_untaken(), share.is_untaken());
                     by_log.insert(share.seat.log, (*key, share.seat.index));
                 }
             }

@@ -33,7 +33,7 @@ impl Shared {
         match answer {
             Ok(answer) if answer.is_ok() => {
                 self.counts.accepted.fetch_add(1, Ordering::Relaxed);
-                self.accepted(errand, covers);
+                self.taken(errand, covers);
             }
             Ok(answer) => {
                 self.counts.refused.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +52,11 @@ impl Shared {
                 let mut state = self.state();
                 if let Some(share) = state.share(errand) {
                     share.sight.trusted = true;
+                    // It has been silent since the order left.
+                    share.sight.silent_since = share.sight.since;
                 }
+                state.ledger.unanswered(errand.0, errand.1);
+                state.ledger.write();
             }
             Err(error) => {
                 self.counts.refused.fetch_add(1, Ordering::Relaxed);
@@ -61,7 +65,8 @@ impl Shared {
         }
     }
 
-    fn accepted(&self, errand: Errand, covers: bool) {
+    /// An executor has a share: it answered the order, or gave another sign of it.
+    pub(super) fn taken(&self, errand: Errand, covers: bool) {
         let mut state = self.state();
         let key = errand.0;
         let Some(share) = state.share(errand) else { return };
@@ -101,9 +106,13 @@ impl Shared {
             let code = i32::try_from(result.code).unwrap_or(500);
             let outcome = match result.code {
                 wire::OK => Outcome::Exited(0),
-                wire::TIMED_OUT => Outcome::TimedOut,
+                wire::TIMED_OUT if result.message.is_empty() => Outcome::TimedOut,
                 _ => Outcome::Reported(code, result.message.as_str().into()),
             };
+            if let Some(share) = state.share(errand) {
+                // A result is a sign that the order was taken, whether or not it was ever answered.
+                share.sight.accepted = true;
+            }
             let output = (outcome == Outcome::Exited(0)).then(|| result.message.as_str().into());
             let counted = match self.end_in(&mut state, errand, outcome, output, &mut kinds) {
                 true => &self.counts.results,
@@ -152,7 +161,7 @@ impl Shared {
             self.counts.lost.fetch_add(1, Ordering::Relaxed);
         }
         let Some(entry) = state.entry(key) else { return false };
-        if !entry.is_up && (output.is_some() || entry.shares.iter().any(|share| share.sight.accepted)) {
+        if !entry.is_up && entry.shares.iter().any(|share| share.sight.accepted) {
             // The result overtook the answer to the order.
             entry.is_up = true;
             kinds.push((key, ReportKind::Started));

@@ -63,6 +63,8 @@ pub(crate) struct Sight {
     pub(crate) since: Option<Instant>,
     /// The executor said that it has the order; of a worker, that it was put in line for it.
     pub(crate) accepted: bool,
+    /// When the executor was last asked about it.
+    pub(crate) looked_at: Option<Instant>,
     /// Since when the executor says that the job is idle.
     pub(crate) idle_since: Option<Instant>,
     /// Since when the executor cannot be reached.
@@ -80,6 +82,7 @@ impl Share {
         let sight = Sight {
             since: None,
             accepted: false,
+            looked_at: None,
             idle_since: None,
             silent_since: None,
             trusted: false,
@@ -87,6 +90,11 @@ impl Share {
             covered_at: None,
         };
         Share { seat, dialect, end: None, halted: false, sight }
+    }
+
+    /// Its executor gave no sign of it yet.
+    pub(crate) fn is_untaken(&self) -> bool {
+        self.seat.status == SeatStatus::Sent && self.end.is_none()
     }
 
     pub(crate) fn executor(&self) -> Executor {

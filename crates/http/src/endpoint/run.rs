@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::job::Done;
 use crate::error::{ApiError, ErrorBody};
 use crate::request::{self, Fields, JsonBody, NoBody, NoFields, RunAt};
-use crate::view::{ChildItem, RunDetail, RunItem, share};
+use crate::view::{ChildItem, RunDetail, RunItem, share, whereabouts};
 use crate::{ApiState, LiveEvent};
 
 /// Which runs.
@@ -57,9 +57,10 @@ pub(super) async fn list(
     Fields(fields): Fields<RunFields>,
 ) -> Result<Json<RunPage>, ApiError> {
     let limit = request::limit(fields.limit)?;
+    let statuses = request::words_field("status", fields.status.as_deref(), RunStatus::WORDS)?;
     let query = RunQuery {
         job: request::job_field(fields.job.as_deref())?,
-        statuses: request::words_field("status", fields.status.as_deref(), RunStatus::WORDS)?,
+        statuses: recorded(&statuses),
         parent: request::run_field(fields.parent.as_deref())?,
         before: request::run_field(fields.before.as_deref())?,
         due_from: request::instant_field("from", fields.from.as_deref())?,
@@ -68,11 +69,13 @@ pub(super) async fn list(
     };
     let shares = match query.parent {
         // On a further page they are behind us.
-        Some(parent) if query.before.is_none() => shares(&find(&state, parent).await?, &query),
+        Some(parent) if query.before.is_none() => shares(&find(&state, parent).await?, &query, &statuses),
         _ => Vec::new(),
     };
-    let found = state.store.runs(&query).await.map_err(ApiError::store)?;
+    let mut found = state.store.runs(&query).await.map_err(ApiError::store)?;
     let next = found.last().filter(|_| found.len() >= limit).map(|run| run.record.promise.run.to_string());
+    let is_wanted = |run: &RunView| statuses.contains(&whereabouts::shown_status(&run.record.state));
+    found.retain(|run| statuses.is_empty() || is_wanted(run));
     let items = found.iter().map(|run| RunItem::new(run.job_name.as_str(), &run.record));
     // What is in the way of those that wait changes faster than their rows.
     let is_waiting = |run: &&RunView| run.record.state.status == RunStatus::Waiting;
@@ -89,15 +92,25 @@ pub(super) async fn list(
     Ok(Json(RunPage { runs: shares.into_iter().chain(runs).collect(), next }))
 }
 
+/// What runs that are shown with one of these statuses are recorded as: orders that nobody took are recorded as running and
+/// shown as waiting.
+fn recorded(shown: &[RunStatus]) -> Vec<RunStatus> {
+    let mut statuses = shown.to_vec();
+    if shown.contains(&RunStatus::Waiting) && !shown.contains(&RunStatus::Running) {
+        statuses.push(RunStatus::Running);
+    }
+    statuses
+}
+
 /// The shares of a run that a query asks for. They come on top of its page: there are as many as executors of a group.
-fn shares(parent: &RunView, query: &RunQuery) -> Vec<RunItem> {
+fn shares(parent: &RunView, query: &RunQuery, statuses: &[RunStatus]) -> Vec<RunItem> {
     let RunView { record, job_name } = parent;
     let due = record.promise.due;
     let is_within = query.job.as_ref().is_none_or(|job| job == job_name)
         && query.due_from.is_none_or(|from| due >= from)
         && query.due_to.is_none_or(|to| due < to);
     let is_wanted = |seat: &SeatRecord| {
-        query.statuses.is_empty() || query.statuses.contains(&share::status(record.state.status, seat))
+        statuses.is_empty() || statuses.contains(&share::status(record.state.status, seat))
     };
     let all = share::shares(record).into_iter().filter(|(_, seat)| is_within && is_wanted(seat));
     all.map(|(step, seat)| RunItem::share(job_name.as_str(), record, step, seat)).collect()
@@ -226,7 +239,10 @@ impl Found {
     /// Where the run or the share stands, and whether nothing more happens to it by itself.
     pub(super) fn standing(&self) -> (RunStatus, bool) {
         match &self.share {
-            None => (self.view.record.state.status, self.view.record.state.status.is_ended()),
+            None => {
+                let state = &self.view.record.state;
+                (whereabouts::shown_status(state), state.status.is_ended())
+            }
             Some((step, seat)) => (
                 share::status(self.view.record.state.status, seat),
                 share::is_ended(&self.view.record, step, seat),

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::run::{Found, find_named};
 use crate::error::{ApiError, ErrorBody};
 use crate::request::{Fields, NoFields, RunAt};
-use crate::view::{RunItem, share};
+use crate::view::{RunItem, share, whereabouts};
 use crate::{ApiState, instant};
 
 /// Why a run stands where it stands.
@@ -22,6 +22,10 @@ pub(super) struct Why {
     status: &'static str,
     /// In one sentence.
     explanation: String,
+    /// Who has the step that is on, or was ordered to do it; empty for work on the server itself, and for a broadcast as a
+    /// whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    executor: Option<String>,
     /// What it waits for, while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<WaitsFor>,
@@ -87,7 +91,8 @@ pub(super) async fn why(
     let mut why = Why {
         run: run.to_string(),
         job: found.job_name.to_string(),
-        status: found.record.state.status.word(),
+        status: whereabouts::shown_status(&found.record.state).word(),
+        executor: whereabouts::executor(&found.record).filter(|_| !found.record.state.status.is_ended()),
         explanation: RunItem::new(found.job_name.as_str(), &found.record).into_explanation(),
         waits_for: None,
         holds: Vec::new(),
@@ -114,7 +119,10 @@ pub(super) async fn why(
             tries: waiting.tries,
         });
     } else if let Some(holding) = holding {
-        why.status = RunStatus::Running.word();
+        if found.record.state.status != RunStatus::Running {
+            why.status = RunStatus::Running.word();
+            why.explanation = "it is being started".to_owned();
+        }
         why.since_ms = holding.since;
         why.holds = holding.list;
     }
@@ -130,6 +138,7 @@ fn of_share(name: RunName, view: &RunView, seat: &SeatRecord) -> Why {
         run: name.to_string(),
         job: view.job_name.to_string(),
         status: share::status(run, seat).word(),
+        executor: Some(seat.address.to_string()),
         explanation: format!("share {index} of {total}: {}", share::explanation(run, seat)),
         waits_for: None,
         holds: Vec::new(),

@@ -26,6 +26,9 @@ pub(crate) struct JobItem {
     /// The file it came from, relative to the jobs directory.
     #[serde(skip_serializing_if = "String::is_empty")]
     source: String,
+    /// The number by which XXL-JOB's executors know it (`jobId`, `id`), for a job with a step on executors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    executor_number: Option<u32>,
     /// Rises with every change of the definition.
     revision: u32,
     /// `active`, `paused` or `removed`.
@@ -188,6 +191,9 @@ impl JobItem {
             labels: job.into_iter().flat_map(|job| job.body.labels.iter().cloned()).collect(),
             schedules: job.map(|job| schedules(view, job)).unwrap_or_default(),
             source: put.source.to_string(),
+            executor_number: job
+                .filter(|job| job.body.steps.iter().any(|step| step.target.is_some()))
+                .map(|_| put.job.executor_number()),
             revision: put.revision,
             state: match (removed_at, state.paused_at) {
                 (Some(_), _) => "removed",

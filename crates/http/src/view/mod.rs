@@ -5,6 +5,7 @@ mod history;
 mod job;
 mod run;
 pub(crate) mod share;
+pub(crate) mod whereabouts;
 
 pub(crate) use history::{HistoryItem, SkipItem, merge};
 pub(crate) use job::{JobDetail, JobItem, ProblemItem};

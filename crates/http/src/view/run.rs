@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
-use cadran_core::{Millis, RunRecord, RunStatus, RunUpdate, SeatRecord, SeatStatus, StepRecord};
+use cadran_core::{Millis, RunRecord, RunStatus, RunUpdate, SeatRecord, SeatStatus, StepRecord, StepStatus};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::ChildItem;
+use super::{ChildItem, whereabouts};
 use crate::instant;
 
 /// One run.
@@ -60,9 +60,13 @@ pub(crate) struct RunItem {
     /// Which share of its parent's broadcast it is, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) share: Option<u32>,
-    /// Who has this share.
+    /// Who has this share, or the step that is on; of a run that is over, who had the last one. Empty for work on the
+    /// server itself, and for a broadcast as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) executor: Option<String>,
+    /// The number by which XXL-JOB's executors know its job, for a run that has work at executors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) executor_number: Option<u32>,
     /// The shares of its latest broadcast, or of the one that it is a share of, counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) shares: Option<ShareCounts>,
@@ -124,7 +128,7 @@ pub(crate) struct StepItem {
     /// Of the latest attempt, when its process ended by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
-    /// Why it failed, was skipped or stopped.
+    /// Why it failed, was skipped or stopped; of a pending one, where it was ordered.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     /// What it handed to later steps.
@@ -187,22 +191,24 @@ impl SeatItem {
 impl RunItem {
     pub(crate) fn new(job: &str, record: &RunRecord) -> RunItem {
         let RunRecord { promise, state } = record;
+        let status = whereabouts::shown_status(state);
+        let started_at = state.started_at.filter(|_| status != RunStatus::Waiting);
         RunItem {
             id: promise.run.to_string(),
             job: job.to_owned(),
-            status: state.status.word(),
+            status: status.word(),
             ended: state.status.is_ended(),
             trigger: promise.trigger.word(),
             due: instant::to_text(promise.due),
             due_ms: promise.due,
             promised_at: instant::to_text(promise.promised_at),
             promised_at_ms: promise.promised_at,
-            started_at: state.started_at.map(instant::to_text),
-            started_at_ms: state.started_at,
+            started_at: started_at.map(instant::to_text),
+            started_at_ms: started_at,
             ended_at: state.ended_at.map(instant::to_text),
             ended_at_ms: state.ended_at,
-            duration_ms: duration(state.started_at, state.ended_at),
-            late_ms: state.started_at.map(|at| at.saturating_sub(promise.due)),
+            duration_ms: duration(started_at, state.ended_at),
+            late_ms: started_at.map(|at| at.saturating_sub(promise.due)),
             attempt: state.attempt,
             revision: promise.revision,
             params: promise
@@ -215,7 +221,8 @@ impl RunItem {
             skip_reason: state.skip.map(|reason| reason.word()),
             explanation: explanation(state),
             share: None,
-            executor: None,
+            executor: whereabouts::executor(record),
+            executor_number: whereabouts::is_away(record).then(|| promise.job.executor_number()),
             shares: ShareCounts::of(state.steps.as_deref().unwrap_or_default()),
         }
     }
@@ -258,7 +265,10 @@ impl StepItem {
     pub(super) fn new(record: &StepRecord) -> StepItem {
         StepItem {
             name: record.name.to_string(),
-            status: record.status.word(),
+            status: match whereabouts::is_untaken_step(record) {
+                true => StepStatus::Pending.word(),
+                false => record.status.word(),
+            },
             attempt: record.attempt,
             lost: record.lost,
             started_at: record.started_at.map(instant::to_text),
@@ -267,7 +277,10 @@ impl StepItem {
             ended_at_ms: record.ended_at,
             duration_ms: duration(record.started_at, record.ended_at),
             exit_code: record.exit_code,
-            message: record.message.as_deref().map(str::to_owned),
+            message: match whereabouts::is_untaken_step(record) {
+                true => whereabouts::step_sentence(record),
+                false => record.message.as_deref().map(str::to_owned),
+            },
             output: record.output.as_deref().map(str::to_owned),
             executors: record.seats.iter().map(SeatItem::new).collect(),
         }
@@ -283,7 +296,7 @@ pub(super) fn duration(from: Option<Millis>, to: Option<Millis>) -> Option<Milli
 fn explanation(state: &RunUpdate) -> String {
     let said = state.message.as_deref().filter(|message| !message.is_empty());
     let plain = match state.status {
-        RunStatus::Promised => "it waits for its instant",
+        RunStatus::Promised => "it waits for its instant, or is being started",
         RunStatus::Waiting => "it waits for its turn",
         RunStatus::Running => "it is running",
         RunStatus::Succeeded => "every step that had to succeed did",
@@ -298,6 +311,6 @@ fn explanation(state: &RunUpdate) -> String {
         }
         (Some(reason), None) if state.status == RunStatus::Skipped => reason.sentence().to_owned(),
         (_, Some(said)) => said.to_owned(),
-        (_, None) => plain.to_owned(),
+        (_, None) => whereabouts::sentence(state).unwrap_or_else(|| plain.to_owned()),
     }
 }

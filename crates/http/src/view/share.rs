@@ -3,6 +3,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::run::{RunItem, StepItem, duration};
+use super::whereabouts;
 use crate::instant;
 
 /// A child of a run: a share of its broadcast, or a run that it asked for.
@@ -32,7 +33,7 @@ impl ChildItem {
 
     /// A run that the run asked for.
     pub(crate) fn run(job: &str, record: &RunRecord) -> ChildItem {
-        ChildItem::new(record.promise.run.to_string(), job, record.state.status)
+        ChildItem::new(record.promise.run.to_string(), job, whereabouts::shown_status(&record.state))
     }
 
     /// The shares of the run's broadcasts.
