@@ -49,6 +49,29 @@ fn a_server_on_the_jobs_folder_runs_the_pipeline() {
     assert!(lines.next().is_some_and(|line| line.is_ok_and(|line| line.starts_with("cadran is ready"))));
     let fuzzed = wait_for("a fuzz run", || home.schedule().into_iter().find(|(_, count)| *count > 0));
     assert_eq!(fuzzed.0, hash);
+    // Every job takes a commit by hand; the schedules go on without one.
+    let wrong = cadran().args(["trigger", "demo-fuzzer", "-p", "commit=zzz", "--wait"]).output();
+    assert_eq!(wrong.expect("it starts").status.code(), Some(1), "it is no commit");
+    let passes = ["manager", "builder", "fuzzer", "coverage"];
+    for pass in passes {
+        let paused = cadran().args(["pause", &format!("demo-{pass}")]).output().expect("it starts");
+        assert!(paused.status.success(), "{pass}: {}", said(&paused));
+    }
+    let second = home.commit("src/b.cpp", "int b;\n");
+    let commit = format!("commit={}", &second[..12]);
+    for pass in passes {
+        let job = format!("demo-{pass}");
+        // A run of the schedule may still be on: then this one is skipped.
+        wait_for(&format!("{job} with a commit"), || {
+            let trigger = cadran().args(["trigger", &job, "-p", &commit, "--wait"]).output();
+            let output = trigger.expect("it starts");
+            let is_skipped = String::from_utf8_lossy(&output.stdout).contains("skipped");
+            assert!(output.status.success() || is_skipped, "{job}: {}", said(&output));
+            output.status.success().then_some(())
+        });
+    }
+    let counts = home.schedule().into_iter().find(|(hash, _)| *hash == second);
+    assert_eq!(counts.map(|(_, count)| count), Some(1), "the commit that was named was fuzzed");
     kill(Pid::from_raw(server.id() as i32), Signal::SIGTERM).expect("it is ours");
     server.wait().expect("it ends");
 }

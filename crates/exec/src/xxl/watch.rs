@@ -108,7 +108,7 @@ impl Shared {
             for (key, entry) in &mut ledger.kept.entries {
                 for share in entry.shares.iter_mut().filter(|share| share.end.is_none()) {
                     let knows = knowing.contains(&share.seat.address);
-                    if !self.options.next_look(&share.sight, knows).is_some_and(|at| at <= now) {
+                    if self.options.next_look(&share.sight, knows).is_none_or(|at| at > now) {
                         continue;
                     }
                     share.sight.looked_at = Some(now);

@@ -141,17 +141,21 @@ limits:
   schedule_max: 64
 "#;
 
+/// Hands the commit of a trigger on; without one it is empty, and the pass chooses for itself.
+const COMMIT: &str = "--commit=${commit}";
+
 /// The four jobs, with the documented times in UTC. `program` is the cadran binary, `config` the `fuzz.yaml`.
 pub fn job_files(target: &TargetName, program: &Path, config: &Path) -> Vec<JobFile> {
     let line = |words: &[&str]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", ");
     let (program, config) = (program.display().to_string(), config.display().to_string());
     let job = |pass: &str, about: &str, schedule: &str, overlap: &str, rest: &str| {
         let text = format!(
-            "description: {about}\nlabels: {{fuzz: {}}}\nschedule: {}\ntimezone: UTC\noverlap: {overlap}\nsteps:\n  \
+            "description: {about}\nlabels: {{fuzz: {}}}\nschedule: {}\ntimezone: UTC\noverlap: {overlap}\n\
+             # cadran trigger {target}-{pass} -p commit=HASH\nparams: {{commit: \"\"}}\nsteps:\n  \
              - name: {pass}\n    run: [{}]\n{rest}",
             quoted(target.as_str()),
             quoted(schedule),
-            line(&[&program, "fuzz", pass, "--config", &config]),
+            line(&[&program, "fuzz", pass, "--config", &config, COMMIT]),
         );
         JobFile { name: format!("{target}-{pass}.yaml"), text }
     };
@@ -159,7 +163,7 @@ pub fn job_files(target: &TargetName, program: &Path, config: &Path) -> Vec<JobF
     let trigger = format!(
         "    # Builds need not wait for their own schedule: with this line instead they begin when the queue has grown.\n    \
          # run: [{}]\n",
-        line(&[&program, "fuzz", "manager", "--config", &config, "--on-queued", &build]),
+        line(&[&program, "fuzz", "manager", "--config", &config, COMMIT, "--on-queued", &build]),
     );
     vec![
         job(

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use cadran_fuzz::{BuildOutcome, BuildPass};
 use serde_json::json;
 
-use super::setup::{Common, failure, resolve};
+use super::setup::{Common, failure, named, resolve};
 use crate::client::{Exit, Failure, out, out_json};
 
 /// Build the next commit of the queue, both binaries, and upload them.
@@ -31,7 +31,7 @@ pub struct Args {
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let (workshop, screen) = args.common.workshop("builder").await?;
-    let named = match &args.commit {
+    let named = match named(args.commit.as_deref()) {
         Some(text) => Some(resolve(&workshop, text).await?),
         None => None,
     };

@@ -6,7 +6,7 @@ use cadran_fuzz::{BuildOutcome, BuildPass, FuzzPass, FuzzReport, Scheduled};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::setup::{Common, failure, resolve};
+use super::setup::{Common, failure, named, resolve};
 use crate::client::{Exit, Failure, out, out_json};
 
 /// Fuzz the commit that was fuzzed least, and keep its crashes and corpus.
@@ -32,7 +32,7 @@ pub struct Args {
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let began = Instant::now();
     let (workshop, screen) = args.common.workshop("fuzzer").await?;
-    let named = match &args.commit {
+    let named = match named(args.commit.as_deref()) {
         None => None,
         Some(text) => {
             let hash = resolve(&workshop, text).await?;

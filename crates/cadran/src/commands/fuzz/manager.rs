@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::setup::{Common, failure, resolve};
+use super::setup::{Common, failure, named, resolve};
 use crate::client::{Exit, Failure, out, out_json, talk};
 
 /// Look for new commits, hand built ones over to the fuzzer, clean up.
@@ -37,7 +37,7 @@ pub struct Args {
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let (workshop, _) = args.common.workshop("manager").await?;
     let pipeline = workshop.pipeline();
-    if let Some(text) = &args.commit {
+    if let Some(text) = named(args.commit.as_deref()) {
         let hash = resolve(&workshop, text).await?;
         let answer = pipeline.enqueue(&hash, args.front).await.map_err(failure)?;
         if matches!(answer, Enqueued::Added | Enqueued::AddedInFront) {

@@ -103,6 +103,11 @@ impl Common {
     }
 }
 
+/// The commit that was named. The jobs that `cadran fuzz init` writes hand on an empty text when none was.
+pub(super) fn named(commit: Option<&str>) -> Option<&str> {
+    commit.map(str::trim).filter(|commit| !commit.is_empty())
+}
+
 /// Which commit a person means, with a warning on standard error when the filter would have left it out.
 pub(super) async fn resolve(workshop: &Workshop, text: &str) -> Result<CommitHash, Failure> {
     let repository = workshop.repository();
