@@ -26,6 +26,7 @@ mod acts;
 mod dice;
 mod fleet;
 mod hands;
+mod job_text;
 mod law;
 mod life;
 mod long;
@@ -37,6 +38,7 @@ mod sweep;
 mod touch;
 mod world;
 
+pub use job_text::{GROUPS, JobFile, RESOURCES, Setting, Value, draw_files, shrink_value};
 pub use law::Violation;
 pub use long::Long;
 pub use play::{Tally, play, shrink};

@@ -58,7 +58,7 @@ const BELOW: &[(&str, &[&str])] = &[
     // A guest: its passes are run by any scheduler. It runs processes and reads its file as the rest does.
     ("cadran-fuzz", &["exec", "spec"]),
     // A tool beside the product: it drives what decides, and the store in memory.
-    ("cadran-sim", &["core", "cron", "plan", "engine", "store"]),
+    ("cadran-sim", &["core", "cron", "plan", "engine", "spec", "store"]),
 ];
 
 /// Pure crates are built with what the list allows.
