@@ -4,13 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cadran_core::{
-    Found, JobId, Millis, Now, Order, Outcome, Overlap, Policy, Report, ReportKind, RunId, Start, StepNo,
+    Found, JobId, Millis, Now, Order, Outcome, Overlap, Policy, Report, ReportKind, RunId, SeatRecord, Start,
+    StepNo,
 };
 use rustc_hash::FxHashMap;
 
 use crate::dice::Dice;
 use crate::fleet::{MIN, SEC};
 use crate::law::{Violation, broken};
+use crate::remote;
 
 pub(crate) type Key = (RunId, StepNo, u32);
 
@@ -24,6 +26,22 @@ struct Attempt {
     exit: Outcome,
     alive: bool,
     ended: Option<(Millis, Outcome)>,
+    /// What it prints, for a step whose output is kept.
+    output: Option<Box<str>>,
+    /// Its shares, when it runs at executors elsewhere: those outlive the server.
+    seats: Vec<SeatRecord>,
+}
+
+impl Attempt {
+    /// The attempt is over: what became of its shares, then of itself.
+    fn report_end(&mut self, key: Key, now: Now, outcome: Outcome, reports: &mut Vec<Report>) {
+        for seat in remote::end(&mut self.seats, now, &outcome) {
+            reports.push(report(key, now.wall, ReportKind::Seat(Box::new(seat))));
+        }
+        self.ended = Some((now.wall, outcome.clone()));
+        let output = self.output.clone().filter(|_| outcome == Outcome::Exited(0));
+        reports.push(report(key, now.wall, ReportKind::Ended { outcome, output }));
+    }
 }
 
 /// Every attempt, by run, step and number.
@@ -37,6 +55,8 @@ pub(crate) struct Hands {
     /// The highest attempt that was ever started of a step.
     ledger: FxHashMap<(RunId, StepNo), u32>,
     live: BTreeMap<JobId, Vec<(Key, Overlap)>>,
+    /// Every log number that was given to an executor.
+    logs: BTreeSet<u64>,
     /// When attempts end, by the monotonic clock.
     ends: BTreeSet<(Millis, Key)>,
     /// Whether the ledger forgets runs that are closed: nobody retries them.
@@ -68,11 +88,8 @@ impl Hands {
                     self.ends.insert((now.mono + takes, key));
                 }
             }
-            Order::StopShare { run, share, .. } => {
-                return broken(
-                    "a share is stopped only where there is one",
-                    format!("{run}.{share} was to stop, and nothing here is shared out"),
-                );
+            Order::StopShare { run, step, attempt, share } => {
+                self.stop_share((*run, *step, *attempt), *share, now, reports)?;
             }
             Order::Gone { .. } => {}
             Order::Close { run } => {
@@ -152,6 +169,14 @@ impl Hands {
             (_, 4) => dice.between(1, 200) * SEC,
             _ => dice.pick(&[0, 3 * SEC, 90 * SEC, 40 * MIN]),
         };
+        let knows_run =
+            self.journal.range((start.run, StepNo(0), 0)..).next().is_some_and(|(key, _)| key.0 == start.run);
+        let seats = remote::seats(start);
+        for seat in &seats {
+            if !self.logs.insert(seat.log) {
+                return broken("a log number is used once", format!("{} got {} again", start.run, seat.log));
+            }
+        }
         let exit = match dice.roll(20) {
             _ if self.quiet => Outcome::Exited(0),
             0..=2 => Outcome::Exited(1),
@@ -160,10 +185,29 @@ impl Hands {
             5 => Outcome::NotStarted("no such program".into()),
             _ => Outcome::Exited(0),
         };
+        let exit = match remote::unmet(start, self.seed, knows_run) {
+            Some(unmet) if !self.quiet => unmet,
+            _ => exit,
+        };
         let deaf = dice.percent(10);
+        let wants_output = start.context.body.step(start.step).is_some_and(|step| step.output.is_some());
+        let output = wants_output.then(|| format!("{}-{}", start.run, start.attempt).into());
+        for seat in &seats {
+            reports.push(report(key, now.wall, ReportKind::Seat(Box::new(seat.clone()))));
+        }
         self.journal.insert(
             key,
-            Attempt { job, started: now, stop_asked: false, deaf, exit, alive: true, ended: None },
+            Attempt {
+                job,
+                started: now,
+                stop_asked: false,
+                deaf,
+                exit,
+                alive: true,
+                ended: None,
+                output,
+                seats,
+            },
         );
         self.ends.insert((now.mono + takes, key));
         reports.push(report(key, now.wall, ReportKind::Started));
@@ -182,8 +226,8 @@ impl Hands {
             let Some(on) = self.journal.get_mut(&key).filter(|on| on.alive) else { continue };
             let outcome = if on.stop_asked { Outcome::Stopped } else { on.exit.clone() };
             over(on, &mut self.live, key);
-            on.ended = Some((now.wall, outcome.clone()));
-            reports.push(report(key, now.wall, ReportKind::Ended { outcome, output: None }));
+            let outcome = remote::with_stopped_shares(&on.seats, outcome);
+            on.report_end(key, now, outcome, reports);
         }
     }
 
@@ -192,9 +236,10 @@ impl Hands {
         for (&key, on) in self.journal.iter_mut().filter(|(_, on)| on.alive) {
             over(on, &mut self.live, key);
             if !silent {
-                on.ended = Some((now.wall, Outcome::Lost));
-                let kind = ReportKind::Ended { outcome: Outcome::Lost, output: None };
-                reports.push(report(key, now.wall, kind));
+                on.report_end(key, now, Outcome::Lost, reports);
+            } else if !on.seats.is_empty() {
+                // Executors elsewhere are asked about what they have; what vanished there is known at the next start.
+                on.report_end(key, now, Outcome::Lost, &mut Vec::new());
             }
         }
         self.ends.clear();
@@ -202,13 +247,41 @@ impl Hands {
 
     /// The server ends in good order: what is on is stopped with it.
     pub(crate) fn stop_all(&mut self, now: Now, reports: &mut Vec<Report>) {
-        for (&key, on) in self.journal.iter_mut().filter(|(_, on)| on.alive) {
+        for (&key, on) in self.journal.iter_mut().filter(|(_, on)| on.alive && on.seats.is_empty()) {
             over(on, &mut self.live, key);
-            on.ended = Some((now.wall, Outcome::Stopped));
-            let kind = ReportKind::Ended { outcome: Outcome::Stopped, output: None };
-            reports.push(report(key, now.wall, kind));
+            on.report_end(key, now, Outcome::Stopped, reports);
         }
-        self.ends.clear();
+        self.forget_ends();
+    }
+
+    /// Forgets when attempts end that are over.
+    fn forget_ends(&mut self) {
+        let journal = &self.journal;
+        self.ends.retain(|(_, key)| journal.get(key).is_some_and(|on| on.alive));
+    }
+
+    /// One share of a broadcast stops; with the last one the attempt is over.
+    fn stop_share(
+        &mut self,
+        key: Key,
+        share: u32,
+        now: Now,
+        reports: &mut Vec<Report>,
+    ) -> Result<(), Violation> {
+        let Some(on) = self.journal.get_mut(&key).filter(|on| on.alive) else { return Ok(()) };
+        if !on.seats.iter().any(|seat| seat.index == share && seat.total > 1) {
+            return broken(
+                "a share is stopped only where there is one",
+                format!("{}.{share} was to stop, and there is no such share", key.0),
+            );
+        }
+        for seat in remote::stop(&mut on.seats, share, now) {
+            reports.push(report(key, now.wall, ReportKind::Seat(Box::new(seat))));
+        }
+        if on.seats.iter().all(|seat| seat.status.is_ended()) {
+            self.ends.insert((now.mono, key));
+        }
+        Ok(())
     }
 
     /// From here on nothing takes time.
@@ -220,11 +293,12 @@ impl Hands {
 
     /// The server died, and its processes with it: what the journal says of attempts of its former life.
     pub(crate) fn die(&mut self) -> Vec<Found> {
-        self.live.clear();
-        self.ends.clear();
         let mut found = Vec::new();
         for (&(run, step, attempt), on) in &mut self.journal {
-            on.alive = false;
+            // What runs elsewhere goes on.
+            if on.alive && on.seats.is_empty() {
+                over(on, &mut self.live, (run, step, attempt));
+            }
             let (started_at, ended) = (on.started.wall, on.ended.clone());
             found.push(Found {
                 run,
@@ -232,11 +306,12 @@ impl Hands {
                 attempt,
                 started_at,
                 ended,
-                output: None,
-                lives: false,
-                seats: Vec::new(),
+                output: on.output.clone(),
+                lives: on.alive,
+                seats: on.seats.clone(),
             });
         }
+        self.forget_ends();
         found
     }
 

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod acts;
+mod children;
 mod dice;
 mod fleet;
 mod hands;
@@ -33,12 +34,13 @@ mod long;
 mod play;
 mod policy;
 mod record;
+mod remote;
 mod script;
 mod sweep;
 mod touch;
 mod world;
 
-pub use job_text::{GROUPS, JobFile, RESOURCES, Setting, Value, draw_files, shrink_value};
+pub use job_text::{GROUPS, JobFile, RESOURCES, Setting, Value, draw_files, shrink_drawn, shrink_value};
 pub use law::Violation;
 pub use long::Long;
 pub use play::{Tally, play, shrink};

@@ -1,5 +1,7 @@
 //! Years of a calm fleet: edits, pauses and crashes now and then, and the law kept up with as time passes.
 
+use std::sync::Arc;
+
 use cadran_core::{Millis, Zone};
 
 use crate::dice::Dice;
@@ -57,7 +59,14 @@ impl Script {
         acts.sort_by_key(|(at, _)| *at);
         // 2025-01-01.
         let start = 1_735_689_600_000;
-        Script { seed, start, span_ms: days as Millis * DAY, definitions: definitions.into(), acts }
+        Script {
+            seed,
+            start,
+            span_ms: days as Millis * DAY,
+            definitions: definitions.into(),
+            files: Arc::default(),
+            acts,
+        }
     }
 }
 

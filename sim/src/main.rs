@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cadran_sim::{Long, Scale, Script, Tally, Violation, play, shrink};
+use cadran_sim::{Long, Scale, Script, Tally, Violation, play, shrink, shrink_drawn};
 use nix::sys::signal::{SigSet, Signal};
 
 use options::{Options, Work};
@@ -62,6 +62,7 @@ fn heed_signals() {
 fn seeds(options: &Options) -> ExitCode {
     let Work::Seeds { from, to } = options.work else { return ExitCode::SUCCESS };
     let next = AtomicU64::new(from);
+    let files = AtomicU64::new(0);
     let failed: Mutex<Option<(u64, Violation)>> = Mutex::new(None);
     let show = Show::new(options.json, to - from);
     std::thread::scope(|scope| {
@@ -70,10 +71,12 @@ fn seeds(options: &Options) -> ExitCode {
                 plant(options.bug.as_deref());
                 while !STOP.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= to {
+                    if seed >= to || files.load(Ordering::Relaxed) >= options.files_max {
                         return;
                     }
-                    match play(&Script::new(seed, options.scale)) {
+                    let script = options.script(seed);
+                    files.fetch_add(script.definitions(), Ordering::Relaxed);
+                    match play(&script) {
                         Ok(tally) => show.done(&tally),
                         Err(violation) => {
                             let mut failed = lock(&failed);
@@ -89,6 +92,10 @@ fn seeds(options: &Options) -> ExitCode {
     });
     let failed = failed.into_inner().unwrap_or_default();
     show.end(STOP.load(Ordering::Relaxed), failed.as_ref().map(|(seed, violation)| (*seed, violation)));
+    let played = files.into_inner();
+    if options.drawn && !options.json {
+        println!("{played} drawn job files");
+    }
     match failed {
         None => ExitCode::SUCCESS,
         Some((seed, violation)) => {
@@ -101,9 +108,10 @@ fn seeds(options: &Options) -> ExitCode {
 
 /// Says what failed, the shortest way to it, and how to play it again.
 fn tell(options: &Options, seed: u64, violation: Violation) {
-    let script = Script::new(seed, options.scale);
+    let script = options.script(seed);
     println!("\nseed {seed} breaks a law: {violation}");
     println!("\nmaking its {} acts fewer…", script.len());
+    let shrink = if options.drawn { shrink_drawn } else { shrink };
     let (short, violation) = shrink(&script, violation, TRIES_MAX);
     println!("\n{} acts still break it: {violation}\n", short.len());
     for line in short.lines() {

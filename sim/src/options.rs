@@ -1,6 +1,6 @@
 //! The command line.
 
-use cadran_sim::Scale;
+use cadran_sim::{Scale, Script};
 
 pub(crate) const HELP: &str = "\
 Usage: cargo xtask sim [OPTIONS]
@@ -9,6 +9,8 @@ Usage: cargo xtask sim [OPTIONS]
   --replay SEED    Play one seed
   --days N         Simulated days of a seed (default: two and a half hours of five jobs)
   --jobs N         Names of jobs in a seed (default 5, with --days 12)
+  --drawn          Jobs are drawn as text, every key of the reader, and read by the real reader
+  --files N        With --drawn: end after so many job files
   --bug NAME       With a planted bug; its seeds are expected to fail
   --bugs           Look for every planted bug and tell the seed at which it was found
   --long           Ten years of 1000 jobs, or as --days and --jobs say
@@ -29,6 +31,10 @@ pub(crate) struct Options {
     pub(crate) work: Work,
     pub(crate) scale: Scale,
     pub(crate) bug: Option<String>,
+    /// Jobs are drawn as text.
+    pub(crate) drawn: bool,
+    /// Drawn job files after which it ends.
+    pub(crate) files_max: u64,
     pub(crate) threads: usize,
     pub(crate) json: bool,
     /// What to say beside the seed to play it again.
@@ -39,6 +45,7 @@ impl Options {
     pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
         let (mut seeds, mut days, mut jobs, mut bug) = ((1, 201), None, None, None);
         let (mut long, mut hunt, mut help, mut json) = (false, false, false, false);
+        let (mut drawn, mut files_max) = (false, u64::MAX);
         let mut threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
@@ -53,6 +60,8 @@ impl Options {
                 "--jobs" => jobs = Some(number(&value()?)?.max(1)),
                 "--bug" => bug = Some(value()?),
                 "--threads" => threads = (number(&value()?)? as usize).clamp(1, 64),
+                "--drawn" => drawn = true,
+                "--files" => files_max = number(&value()?)?,
                 "--bugs" => hunt = true,
                 "--long" => long = true,
                 "--json" => json = true,
@@ -78,6 +87,9 @@ impl Options {
         for (flag, value) in [("--days", days), ("--jobs", jobs)] {
             again += &value.map(|value| format!(" {flag} {value}")).unwrap_or_default();
         }
+        if drawn {
+            again += " --drawn";
+        }
         again += &bug.as_ref().map(|name| format!(" --bug {name}")).unwrap_or_default();
         let work = match () {
             () if help => Work::Help,
@@ -87,7 +99,12 @@ impl Options {
             }
             () => Work::Seeds { from: seeds.0, to: seeds.1 },
         };
-        Ok(Options { work, scale, bug, threads, json, again })
+        Ok(Options { work, scale, bug, drawn, files_max, threads, json, again })
+    }
+
+    /// The script of a seed.
+    pub(crate) fn script(&self, seed: u64) -> Script {
+        if self.drawn { Script::drawn(seed, self.scale) } else { Script::new(seed, self.scale) }
     }
 
     /// The command that plays a seed again.

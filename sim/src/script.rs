@@ -7,6 +7,7 @@ use cadran_core::{Job, Millis, Zone};
 
 use crate::dice::Dice;
 use crate::fleet::{self, DAY, HOUR, Kind, MIN, SEC};
+use crate::job_text::JobFile;
 
 /// How much of everything.
 #[derive(Clone, Copy, Debug)]
@@ -72,22 +73,38 @@ pub struct Script {
     pub(crate) start: Millis,
     pub(crate) span_ms: Millis,
     pub(crate) definitions: Arc<[Job]>,
+    /// The job file that each definition was read from; empty when they were not made as text.
+    pub(crate) files: Arc<[JobFile]>,
     /// When, from the start, and what.
     pub(crate) acts: Vec<(Millis, Act)>,
 }
 
+/// Makes a definition of job `no` in some zones, for a simulation that begins at an instant, and says its number.
+pub(crate) type Define<'d> = dyn FnMut(&mut Dice, u64, &[Zone], Millis) -> usize + 'd;
+
 impl Script {
     /// The script of a seed.
     pub fn new(seed: u64, scale: Scale) -> Script {
+        let mut definitions = Vec::new();
+        let mut define = |dice: &mut Dice, no: u64, zones: &[Zone], _: Millis| {
+            definitions.push(fleet::job(dice, no, zones, Kind::Busy));
+            definitions.len() - 1
+        };
+        let (start, acts) = Script::compose(seed, scale, &mut define);
+        let (span_ms, files) = (scale.span_ms, Arc::default());
+        Script { seed, start, span_ms, definitions: definitions.into(), files, acts }
+    }
+
+    /// When it begins and what happens in it. `define` makes a definition of a job and says its number.
+    pub(crate) fn compose(seed: u64, scale: Scale, define: &mut Define<'_>) -> (Millis, Vec<(Millis, Act)>) {
         let mut dice = Dice::of(&[seed]);
         let zones: Vec<Zone> = (0..3).map(|_| fleet::zone(dice.draw())).collect();
         let start = start(&mut dice, &zones[0], scale.span_ms);
-        let mut definitions = Vec::new();
         let mut acts = Vec::new();
         for no in 0..scale.jobs {
             if no < 2 || dice.percent(80) {
-                definitions.push(fleet::job(&mut dice, no, &zones, Kind::Busy));
-                acts.push((dice.between(0, 20 * SEC), Act::Put(definitions.len() - 1)));
+                let put = Act::Put(define(&mut dice, no, &zones, start));
+                acts.push((dice.between(0, 20 * SEC), put));
             }
         }
         for _ in 0..scale.acts {
@@ -98,11 +115,11 @@ impl Script {
                 }
                 _ => dice.between(0, scale.span_ms),
             };
-            let act = act(&mut dice, scale.jobs, &zones, &mut definitions);
+            let act = act(&mut dice, scale.jobs, &mut |dice, no| define(dice, no, &zones, start));
             acts.push((at.min(scale.span_ms), act));
         }
         acts.sort_by_key(|(at, _)| *at);
-        Script { seed, start, span_ms: scale.span_ms, definitions: definitions.into(), acts }
+        (start, acts)
     }
 
     /// How many acts it has.
@@ -127,6 +144,10 @@ impl Script {
                 at % SEC
             );
             match act {
+                Act::Put(no) | Act::Rename(_, no) if !self.files.is_empty() => {
+                    let file = &self.files[*no];
+                    format!("{clock}  {act} {}:\n{}", file.name, file.value.file())
+                }
                 Act::Put(no) | Act::Rename(_, no) => {
                     let job = &self.definitions[*no];
                     let rules: Vec<String> = job
@@ -172,12 +193,8 @@ fn start(dice: &mut Dice, zone: &Zone, span_ms: Millis) -> Millis {
     hour.map_or(any, |at| at - dice.between(0, (span_ms / 2).min(12 * HOUR)))
 }
 
-fn act(dice: &mut Dice, jobs: u64, zones: &[Zone], definitions: &mut Vec<Job>) -> Act {
+fn act(dice: &mut Dice, jobs: u64, define: &mut dyn FnMut(&mut Dice, u64) -> usize) -> Act {
     let job = dice.roll(jobs);
-    let mut define = |dice: &mut Dice, no: u64| {
-        definitions.push(fleet::job(dice, no, zones, Kind::Busy));
-        definitions.len() - 1
-    };
     match dice.roll(34) {
         0..=4 => Act::Put(define(dice, job)),
         5 | 6 => Act::Remove(job),

@@ -26,7 +26,9 @@ impl Touch {
         }
         for share in &footprint.pools {
             let others = self.on.iter().filter(|(other, _)| **other != run);
-            let taken: u32 = others.flat_map(|(_, theirs)| &theirs.pools).map(|theirs| theirs.units).sum();
+            let of_pool =
+                others.flat_map(|(_, theirs)| &theirs.pools).filter(|theirs| theirs.pool == share.pool);
+            let taken: u32 = of_pool.map(|theirs| theirs.units).sum();
             if taken + share.units > share.capacity {
                 return broken(
                     "what active runs touch never conflicts",
@@ -60,7 +62,7 @@ pub(crate) fn can_exclude(one: &Job, other: &Job) -> bool {
 }
 
 fn of(job: &Job) -> Option<Footprint> {
-    job.body.footprint.resolve(&[], &[])
+    job.body.footprint.resolve(&job.body.params, &[])
 }
 
 /// A key that excludes the two: the same, or one below the other, and not only read.

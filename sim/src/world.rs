@@ -98,7 +98,9 @@ pub(crate) struct World<'a, R> {
 
 impl<'a, R: Record> World<'a, R> {
     pub(crate) fn new(script: &'a Script, record: R, retries: bool) -> World<'a, R> {
-        let options = Options::default();
+        let mut options = Options::default();
+        // Whoever is there in a simulation stays: nobody plays the heartbeats.
+        options.silent_ms_max = Millis::MAX / 4;
         let mut hands = Hands::new(script.seed);
         hands.forgets = !retries;
         let mono = 1_000_000;
@@ -142,6 +144,7 @@ impl<'a, R: Record> World<'a, R> {
             turns: 0,
         };
         world.engine.restore(Restored::default(), world.now());
+        world.engine.handle(Event::Executors(script.executors()), world.now());
         world
     }
 

@@ -18,6 +18,7 @@ mod layers;
 mod licences;
 mod packages;
 mod program;
+mod random_jobs;
 mod readme;
 mod sim;
 mod test;
@@ -43,6 +44,9 @@ Usage: cargo xtask COMMAND
                                 builders that are killed
   bad-input DIR                 Write the corpus of bad job files
   sim [--seeds A..B] […]        The simulation: years of schedules with faults, held to the law; sim --help says more
+  random-jobs [--jobs N] [--server-jobs N] [--seed S]
+                                Job files drawn at random: 100,000 in the simulation and 2,000 through the built server,
+                                unless said otherwise
 
 Exit codes: 0 all well, 1 something failed, 2 the command line was not understood.
 ";
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Some("fuzzing") => fuzzing::run(rest),
         Some("bad-input") => bad_input::run(rest),
         Some("sim") => sim::run(rest),
+        Some("random-jobs") => random_jobs::run(rest),
         Some("help" | "--help" | "-h") | None => {
             print!("{HELP}");
             Ok(())

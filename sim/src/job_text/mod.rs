@@ -3,9 +3,11 @@
 //! The simulation reads them with the real reader and plays them; a test of the program gives them to the real server.
 
 mod grammar;
+mod script;
 mod yaml;
 
 pub use grammar::{GROUPS, RESOURCES, Setting};
+pub use script::shrink_drawn;
 pub use yaml::{Value, shrink_value};
 
 use crate::dice::Dice;

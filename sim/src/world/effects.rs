@@ -47,7 +47,7 @@ impl<R: Record> World<'_, R> {
                     {
                         return broken("acknowledged means on disk", format!("{run} was acknowledged"));
                     }
-                    (Ok(reply), Some(Asked::Share)) => {
+                    (Ok(reply), Some(Asked::Share)) if self.script.files.is_empty() => {
                         return broken(
                             "a share is stopped and repeated only where there is one",
                             format!("nothing here is shared out, and the answer was {reply:?}"),

@@ -165,6 +165,7 @@ impl<R: Record> World<'_, R> {
         }
         self.engine = Engine::new(self.options.clone());
         self.engine.restore(restored, now);
+        self.engine.handle(Event::Executors(self.script.executors()), now);
         self.carry_out()?;
         // The watcher tells what the record does not know of the files.
         let files = self.files.iter().filter(|(name, no)| known.get(name) != Some(no));

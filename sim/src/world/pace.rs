@@ -4,6 +4,7 @@ use cadran_core::{Batch, RunId};
 use cadran_engine::Event;
 
 use super::{Sending, World};
+use crate::children;
 use crate::law::{Violation, broken};
 use crate::record::Record;
 
@@ -51,7 +52,11 @@ impl<R: Record> World<'_, R> {
             return broken("writing a batch twice is writing it once", format!("{group:?}"));
         }
         for batch in &batches {
+            let open = (!self.script.files.is_empty()).then(|| self.law.open.clone());
             self.law.observe(batch, &refused)?;
+            if let Some(open) = open {
+                children::check(&self.law, &open, batch)?;
+            }
         }
         Ok(refused)
     }
