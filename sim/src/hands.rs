@@ -315,6 +315,11 @@ impl Hands {
         found
     }
 
+    /// The highest log number that executors were given, as their ledger tells the next server.
+    pub(crate) fn last_log(&self) -> u64 {
+        self.logs.last().copied().unwrap_or_default()
+    }
+
     /// How many attempts are on, and how many runs the journal still keeps.
     pub(crate) fn on_and_kept(&self) -> (usize, usize) {
         (self.live.values().map(Vec::len).sum(), self.journal.len())

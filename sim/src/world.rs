@@ -98,9 +98,8 @@ pub(crate) struct World<'a, R> {
 
 impl<'a, R: Record> World<'a, R> {
     pub(crate) fn new(script: &'a Script, record: R, retries: bool) -> World<'a, R> {
-        let mut options = Options::default();
         // Whoever is there in a simulation stays: nobody plays the heartbeats.
-        options.silent_ms_max = Millis::MAX / 4;
+        let options = Options { silent_ms_max: Millis::MAX / 4, ..Options::default() };
         let mut hands = Hands::new(script.seed);
         hands.forgets = !retries;
         let mono = 1_000_000;

@@ -593,7 +593,10 @@ impl Grammar<'_> {
             && !entries.is_empty()
         {
             let at = self.dice.roll(entries.len() as u64) as usize;
-            entries[at].1 = junk;
+            // Another name would be another job.
+            if entries[at].0 != "name" {
+                entries[at].1 = junk;
+            }
         }
     }
 }

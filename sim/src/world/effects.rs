@@ -5,7 +5,7 @@ use cadran_engine::{Effects, Event, RestoredRun};
 
 use super::{Asked, World};
 use crate::fleet::{MIN, SEC};
-use crate::law::{Violation, broken};
+use crate::law::{OpenRun, Violation, broken};
 use crate::record::Record;
 
 impl<R: Record> World<'_, R> {
@@ -145,7 +145,11 @@ impl<R: Record> World<'_, R> {
             RunStatus::Promised => {}
             _ => drop(busy.remove(&run)),
         }
-        if skip == Some(SkipReason::Overlap) && busy.is_empty() {
+        // One that has come due and was admitted has its place, also while thousands before it are being started.
+        let now = self.frozen.map_or(self.mono + self.offset, |(_, shows, _)| shows);
+        let admitted =
+            |(other, open): (&RunId, &OpenRun)| *other != run && open.job == job && open.due <= now;
+        if skip == Some(SkipReason::Overlap) && busy.is_empty() && !self.law.open.iter().any(admitted) {
             let once = self.law.jobs.get(&job).is_some_and(|life| {
                 life.revisions.iter().any(|no| self.script.definitions[*no].policy.at_most_once)
             });

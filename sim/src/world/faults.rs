@@ -122,7 +122,8 @@ impl<R: Record> World<'_, R> {
         let now = self.now();
         let found = std::mem::take(&mut self.found);
         let loaded = self.record.load();
-        let mut restored = Restored { found, last_id: loaded.last_id, ..Restored::default() };
+        let (last_id, last_log) = (loaded.last_id, self.hands.last_log());
+        let mut restored = Restored { found, last_id, last_log, ..Restored::default() };
         let mut current: BTreeMap<JobId, u32> = BTreeMap::new();
         let mut successes_of = Vec::new();
         let mut changes = Vec::new();
