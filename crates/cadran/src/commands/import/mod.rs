@@ -1,7 +1,10 @@
 //! `cadran import`: jobs of another scheduler as job files.
 
+mod crontab;
+mod crontab_command;
 mod dump;
 mod live;
+mod output;
 mod xxl_job;
 
 use std::collections::BTreeMap;
@@ -31,6 +34,15 @@ xxl_job_info xxl_job_group > dump.sql\n  cadran import xxl-job dump.sql --to job
 MYSQL_PWD=… cadran import xxl-job mysql://reader@db:3306/xxl_job --to jobs --timezone Asia/Shanghai"
     )]
     XxlJob(XxlJob),
+    /// From a crontab: a user's, the system's, or a file.
+    #[command(
+        after_help = "Writes one job file for each line with a command and tells what became of every line. What cron does is \
+written into the files: no catching up, no regard for runs that are still on, cron's search path, the user's home as working \
+directory. A line that cannot be carried over is named with the reason, and the exit code is 1.\n\nExamples:\n  cadran import \
+crontab --to jobs --dry-run\n  cadran import crontab /etc/crontab --to jobs\n  crontab -l | cadran import crontab - --to jobs \
+--timezone Europe/Paris"
+    )]
+    Crontab(crontab_command::Args),
 }
 
 /// What to read and where to write.
@@ -55,7 +67,10 @@ const DUMP_BYTES_MAX: u64 = 1 << 30;
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let From::XxlJob(args) = args.from;
+    let args = match args.from {
+        From::XxlJob(args) => args,
+        From::Crontab(args) => return crontab_command::run(&args),
+    };
     cadran_core::Zone::get(&args.timezone).map_err(|error| anyhow::anyhow!("--timezone: {error}"))?;
     let (name, tables) = read(&args.source)?;
     let found = xxl_job::convert(&tables, &args.timezone).map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
