@@ -177,7 +177,10 @@ fn entry(source: &Source, line: &str, env: &BTreeMap<String, String>) -> Result<
     let mut take = |name: &str| env.remove(name).filter(|value| !value.is_empty());
     let zone = take("CRON_TZ").or_else(|| take("TZ")).unwrap_or_else(|| source.zone.clone());
     let shell = take("SHELL");
-    (take("MAILTO"), take("MAILFROM"), take("RANDOM_DELAY"));
+    // These speak to cron, not to commands.
+    for name in ["MAILTO", "MAILFROM", "RANDOM_DELAY"] {
+        take(name);
+    }
     let home_of_user = || source.homes.get(user.as_ref().unwrap_or(&source.own_user)).cloned();
     let home = env.get("HOME").cloned().or_else(home_of_user);
     env.entry("PATH".to_owned()).or_insert_with(|| CRON_PATH.to_owned());
