@@ -120,11 +120,14 @@ impl Attempt<'_> {
         }
         let script_path = || options.scripts().join(self.mark.replace('/', "-"));
         let (command, script) = command::of_step(body, step, &env, &dir, script_path).map_err(not_started)?;
-        let side = |path: &Option<String>| match path {
+        let side = |key: &str, path: &Option<String>| match path {
             None => Ok(None),
-            Some(path) => SideFile::open(&env.path(path, &dir)).map(Some).map_err(not_started),
+            Some(path) => {
+                let path = env.path(key, path, &dir).map_err(not_started)?;
+                SideFile::open(&path, options.log_bytes_max).map(Some).map_err(not_started)
+            }
         };
-        let (side_out, side_err) = (side(&step.stdout)?, side(&step.stderr)?);
+        let (side_out, side_err) = (side("stdout", &step.stdout)?, side("stderr", &step.stderr)?);
         let is_split = step.output.is_some() || side_out.is_some() || side_err.is_some();
         let (child, leader, out, err) = self.spawn(command, is_split).await?;
         let capture_bytes_max = step.output.as_ref().map(|_| options.output_bytes_max);

@@ -69,9 +69,9 @@ pub(crate) fn dir_of_step(
     env: &Environment,
     base: &Path,
 ) -> Result<PathBuf, String> {
-    let job_dir = body.dir.as_deref().map(|dir| env.path(dir, base));
+    let job_dir = body.dir.as_deref().map(|dir| env.path("dir", dir, base)).transpose()?;
     let dir = match (&step.dir, job_dir) {
-        (Some(dir), job_dir) => env.path(dir, job_dir.as_deref().unwrap_or(base)),
+        (Some(dir), job_dir) => env.path("dir", dir, job_dir.as_deref().unwrap_or(base))?,
         (None, Some(job_dir)) => job_dir,
         (None, None) => base.to_path_buf(),
     };

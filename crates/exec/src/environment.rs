@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use cadran_core::{Body, RunContext, Start, Step};
@@ -10,6 +11,16 @@ use crate::journal::ATTEMPTS_MAX;
 pub(crate) struct Environment {
     vars: BTreeMap<String, String>,
     positional: Vec<String>,
+    /// Which parts of a variable's value do not come from the job file. A variable without an entry is the file's own.
+    foreign: BTreeMap<String, Vec<Foreign>>,
+}
+
+/// A part of a value that whoever triggered the run, or an earlier step, has chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Foreign {
+    at: Range<usize>,
+    /// As in "the parameter day".
+    source: String,
 }
 
 /// More positional parameters than a person gives; a position is a number from outside and sizes a list.
@@ -20,30 +31,77 @@ impl Environment {
     pub(crate) fn of(start: &Start, step: &Step, base: &[(String, String)]) -> Result<Environment, String> {
         let RunContext { body, params, .. } = &*start.context;
         let (named, positional) = parameters(body, params, base)?;
-        let mut env = Environment { vars: BTreeMap::new(), positional };
+        let mut env = Environment { vars: BTreeMap::new(), positional, foreign: BTreeMap::new() };
         env.vars.extend(base.iter().filter(|(name, _)| !name.starts_with("CADRAN_")).cloned());
         for (at, value) in env.positional.iter().enumerate() {
             env.vars.insert(format!("CADRAN_PARAM_{}", at + 1), value.clone());
         }
         // Parameters come before and after the job's variables: before, so that those may use them; after, so that
         // a value given with the trigger wins over one of the same name in the file.
-        env.vars.extend(named.iter().cloned());
+        env.put_params(&named, body, params);
         for (name, value) in &body.env {
-            let value = env.expand(value);
-            env.set(name, value)?;
+            env.set_expanded(name, value)?;
         }
-        env.vars.extend(named);
-        env.vars.extend(start.outputs.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+        env.put_params(&named, body, params);
+        env.put_outputs(start)?;
         for (name, value) in &step.env {
-            let value = env.expand(value);
-            env.set(name, value)?;
+            env.set_expanded(name, value)?;
         }
         // Outputs again: the step's own variables may use them, and do not hide them.
-        for (name, value) in start.outputs.iter() {
-            env.set(name, value.to_string())?;
-        }
+        env.put_outputs(start)?;
         env.tell(start, step);
         Ok(env)
+    }
+
+    /// Named and positional parameters. A value that the file itself gives as the default is the file's own.
+    fn put_params(&mut self, named: &[(String, String)], body: &Body, given: &[(Box<str>, Box<str>)]) {
+        let default_of = |name: &str| body.params.iter().find(|param| param.name.as_deref() == Some(name));
+        for (name, value) in named {
+            let is_given = given.iter().any(|(known, _)| **known == **name);
+            let is_default = default_of(name).is_some_and(|param| param.default == *value);
+            self.mark_foreign(name, value, is_given && !is_default, "parameter");
+            self.vars.insert(name.clone(), value.clone());
+        }
+        let defaults: Vec<&str> = body
+            .params
+            .iter()
+            .filter(|param| param.name.is_none())
+            .map(|param| param.default.as_str())
+            .collect();
+        for (at, value) in self.positional.clone().iter().enumerate() {
+            let is_default = defaults.get(at) == Some(&value.as_str());
+            let position = (at + 1).to_string();
+            self.mark_foreign(&position, value, !is_default, "parameter");
+            self.mark_foreign(&format!("CADRAN_PARAM_{position}"), value, !is_default, "parameter");
+        }
+    }
+
+    fn put_outputs(&mut self, start: &Start) -> Result<(), String> {
+        for (name, value) in start.outputs.iter() {
+            self.set(name, value.to_string())?;
+            self.mark_foreign(name, value, true, "output");
+        }
+        Ok(())
+    }
+
+    fn mark_foreign(&mut self, name: &str, value: &str, is_foreign: bool, what: &str) {
+        if is_foreign {
+            let foreign = Foreign { at: 0..value.len(), source: format!("the {what} {name}") };
+            self.foreign.insert(name.to_owned(), vec![foreign]);
+        } else {
+            self.foreign.remove(name);
+        }
+    }
+
+    fn set_expanded(&mut self, name: &str, text: &str) -> Result<(), String> {
+        let (value, foreign) = self.expand_traced(text);
+        self.set(name, value)?;
+        if foreign.is_empty() {
+            self.foreign.remove(name);
+        } else {
+            self.foreign.insert(name.to_owned(), foreign);
+        }
+        Ok(())
     }
 
     fn tell(&mut self, start: &Start, step: &Step) {
@@ -66,12 +124,13 @@ impl Environment {
             ("DAG_RUN_ID", &run),
             ("DAG_RUN_STEP_NAME", &step.name),
         ] {
-            self.vars.insert(name.into(), value.into());
+            self.put(name, value.into());
         }
     }
 
     /// Sets a variable that Cadran itself makes.
     pub(crate) fn put(&mut self, name: &str, value: String) {
+        self.foreign.remove(name);
         self.vars.insert(name.into(), value);
     }
 
@@ -108,7 +167,13 @@ impl Environment {
     /// `${NAME}` and `${1}` become the value, whole; an unknown name becomes nothing, as in a shell; `$$` is a `$`.
     /// Any other `$` stands for itself. A value is never looked at again, so that it cannot bring in another.
     pub(crate) fn expand(&self, text: &str) -> String {
+        self.expand_traced(text).0
+    }
+
+    /// The same, with the parts that do not come from the job file.
+    fn expand_traced(&self, text: &str) -> (String, Vec<Foreign>) {
         let mut out = String::with_capacity(text.len());
+        let mut parts = Vec::new();
         let mut rest = text;
         while let Some(at) = rest.find('$') {
             out.push_str(&rest[..at]);
@@ -119,6 +184,10 @@ impl Environment {
             } else if let Some((name, tail)) = after.strip_prefix('{').and_then(|s| s.split_once('}'))
                 && is_name(name)
             {
+                for Foreign { at, source } in self.foreign.get(name).into_iter().flatten() {
+                    let at = out.len() + at.start..out.len() + at.end;
+                    parts.push(Foreign { at, source: source.clone() });
+                }
                 out.push_str(self.get(name).unwrap_or_default());
                 rest = tail;
             } else {
@@ -127,19 +196,67 @@ impl Environment {
             }
         }
         out.push_str(rest);
-        out
+        (out, parts)
     }
 
-    /// A path as a person writes it: `${NAME}`, `~`, and relative to `base`.
-    pub(crate) fn path(&self, text: &str, base: &Path) -> PathBuf {
-        let text = self.expand(text);
-        let home = || PathBuf::from(self.get("HOME").unwrap_or("/"));
-        match text.strip_prefix('~') {
-            Some("") => home(),
-            Some(below) if below.starts_with('/') => home().join(below.trim_start_matches('/')),
-            _ => base.join(text),
+    /// A path as a person writes it in the file: `${NAME}`, `~`, and relative to `base`.
+    ///
+    /// What the file does not say itself, a parameter that was given or the output of an earlier step, is one name in
+    /// the path or a part of one: no value leads to a directory that the file does not name. `key` is the key of the
+    /// job file that is at fault then.
+    pub(crate) fn path(&self, key: &str, text: &str, base: &Path) -> Result<PathBuf, String> {
+        let (path, parts) = self.expand_traced(text);
+        for Foreign { at, source } in parts {
+            if let Some(why) = why_not_one_name(&path, at.clone()) {
+                let shown: String = path[at].chars().take(SHOWN_CHARS_MAX).collect();
+                return Err(format!(
+                    "`{key}` cannot be used: {source} is {shown:?}, which {why}; in a path a value is a single name, \
+                     without `/`, not empty and neither `.` nor `..`"
+                ));
+            }
+        }
+        // Only a `~` of the file itself stands for the home directory.
+        let Some(below) = text.strip_prefix('~').and(path.strip_prefix('~')) else {
+            return Ok(base.join(path));
+        };
+        match below {
+            "" => self.home(key),
+            below if below.starts_with('/') => Ok(self.home(key)?.join(below.trim_start_matches('/'))),
+            _ => Ok(base.join(path)),
         }
     }
+
+    fn home(&self, key: &str) -> Result<PathBuf, String> {
+        if self.foreign.contains_key("HOME") {
+            return Err(format!(
+                "`{key}` cannot be used: `~` stands for HOME, which was not set by the job file"
+            ));
+        }
+        Ok(PathBuf::from(self.get("HOME").unwrap_or("/")))
+    }
+}
+
+/// Characters of a refused value that are shown.
+const SHOWN_CHARS_MAX: usize = 100;
+
+/// Why a value inside of a path is more or less than a name. What stands around it counts too.
+fn why_not_one_name(path: &str, at: Range<usize>) -> Option<&'static str> {
+    let value = &path[at.clone()];
+    if value.is_empty() {
+        return Some("is empty");
+    }
+    if value.contains('/') {
+        return Some("holds a `/`");
+    }
+    if value.contains('\0') {
+        return Some("holds a NUL byte");
+    }
+    if matches!(value, "." | "..") {
+        return Some("names another directory");
+    }
+    let start = path[..at.start].rfind('/').map_or(0, |slash| slash + 1);
+    let end = path[at.end..].find('/').map_or(path.len(), |slash| at.end + slash);
+    matches!(&path[start..end], "." | "..").then_some("makes `.` or `..` of its part of the path")
 }
 
 /// A variable's name, or the number of a positional parameter.
@@ -257,11 +374,66 @@ mod tests {
         check("${A-b}", "${A-b}");
         check("${}", "${}");
         check("é$", "é$");
-        let path = |text: &str| env.path(text, Path::new("/base"));
+        let path = |text: &str| env.path("dir", text, Path::new("/base")).expect("a path");
         assert_eq!(path("~"), Path::new("/home/me"));
         assert_eq!(path("~/a"), Path::new("/home/me/a"));
         assert_eq!(path("~other"), Path::new("/base/~other"));
         assert_eq!(path("${A}/z"), Path::new("/base/x y/z"));
         assert_eq!(path("/abs"), Path::new("/abs"));
+    }
+
+    #[test]
+    fn a_value_from_outside_is_one_name_of_a_path() {
+        let mut env = Environment::default();
+        let mut put = |name: &str, value: &str, is_foreign: bool| {
+            env.put(name, value.into());
+            env.mark_foreign(name, value, is_foreign, "parameter");
+        };
+        put("OWN", "/srv/a/..", false);
+        put("DOT", ".", false);
+        let given = [
+            ("day", "mon"),
+            ("up", ".."),
+            ("dot", "."),
+            ("deep", "a/b"),
+            ("none", ""),
+            ("home", "~"),
+            ("wide", "1..2"),
+        ];
+        given.into_iter().for_each(|(name, value)| put(name, value, true));
+        put("SLASH", "/", true);
+        for (name, text) in [("BELOW", "/srv/${day}"), ("ABOVE", "/srv/${up}"), ("DOTTED", ".${dot}")] {
+            env.set_expanded(name, text).expect("set");
+        }
+        let path = |text: &str| env.path("stdout", text, Path::new("/base"));
+        for (text, expected) in [
+            ("${day}.log", "/base/mon.log"),
+            ("${OWN}/${day}", "/srv/a/../mon"),
+            ("${BELOW}/x", "/srv/mon/x"),
+            ("a${wide}b", "/base/a1..2b"),
+            ("${home}/x", "/base/~/x"),
+            ("${home}", "/base/~"),
+            ("../x", "/base/../x"),
+            ("${unknown}x", "/base/x"),
+        ] {
+            assert_eq!(path(text).as_deref(), Ok(Path::new(expected)), "{text}");
+        }
+        for (text, source) in [
+            ("${up}/x", "the parameter up"),
+            ("x/${up}", "the parameter up"),
+            ("${dot}${dot}/x", "the parameter dot"),
+            (".${dot}", "the parameter dot"),
+            ("x${dot}log", "the parameter dot"),
+            ("a${up}b", "the parameter up"),
+            ("${DOT}${dot}", "the parameter dot"),
+            ("${deep}", "the parameter deep"),
+            ("x${none}", "the parameter none"),
+            ("${SLASH}etc", "the parameter SLASH"),
+            ("${ABOVE}", "the parameter up"),
+            ("${DOTTED}/x", "the parameter dot"),
+        ] {
+            let why = path(text).expect_err(text);
+            assert!(why.contains(source) && why.contains("`stdout`"), "{text}: {why}");
+        }
     }
 }

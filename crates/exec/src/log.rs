@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Writes the log of one attempt: bounded, with a marker where something was left out.
 ///
@@ -35,6 +35,16 @@ impl Log {
             refused: None,
             ends_with_newline: true,
         }
+    }
+
+    /// Goes on with a file that is open for appending.
+    pub(crate) fn onto(path: &Path, file: File, bytes_max: u64) -> Log {
+        Log { file: Some(file), ..Log::new(path.to_path_buf(), bytes_max) }
+    }
+
+    /// What the disk said, while it refuses to take more.
+    pub(crate) fn refused(&self) -> Option<io::ErrorKind> {
+        self.refused.map(|(_, kind)| kind)
     }
 
     /// Appends what a process printed.

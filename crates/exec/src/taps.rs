@@ -1,6 +1,6 @@
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::OpenOptions;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -78,8 +78,9 @@ impl<'l> Taps<'l> {
         }
     }
 
-    /// Completes the log.
+    /// Completes the log and the files beside it.
     pub(crate) fn finish(self) -> Captured {
+        [self.side_out, self.side_err].into_iter().flatten().for_each(|mut side| side.log.finish());
         let captured = match self.capture {
             None => Captured::Nothing,
             Some(Capture { is_over: true, bytes_max, .. }) => {
@@ -132,28 +133,29 @@ impl<'l> Taps<'l> {
     }
 }
 
-/// A file of the user's that receives a stream besides the log.
+/// A file of the user's that receives a stream besides the log, with the bound of a log for each attempt.
 pub(crate) struct SideFile {
-    file: Option<File>,
+    log: Log,
     name: String,
+    is_refused: bool,
 }
 
 impl SideFile {
     /// Appends to the file. Never waits: a named pipe that nobody reads is refused instead of holding us.
-    pub(crate) fn open(path: &Path) -> Result<SideFile, String> {
+    pub(crate) fn open(path: &Path, bytes_max: u64) -> Result<SideFile, String> {
         let flags = OFlag::O_NONBLOCK.bits();
         let file = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path);
         let name = path.display().to_string();
         match file {
-            Ok(file) => Ok(SideFile { file: Some(file), name }),
+            Ok(file) => Ok(SideFile { log: Log::onto(path, file, bytes_max), name, is_refused: false }),
             Err(error) => Err(format!("the output file {name} cannot be opened: {error}")),
         }
     }
 
-    /// After the first failure the file is left alone; the log has everything.
+    /// What to say in the step's own log, which has everything: the first time that the file takes no more.
     fn append(&mut self, bytes: &[u8]) -> Option<String> {
-        let error = self.file.as_mut()?.write_all(bytes).err()?;
-        self.file = None;
-        Some(format!("the output file {} takes no more: {error}", self.name))
+        self.log.append(bytes);
+        let kind = self.log.refused().filter(|_| !std::mem::replace(&mut self.is_refused, true))?;
+        Some(format!("the output file {} takes no more: {kind}", self.name))
     }
 }
