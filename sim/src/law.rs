@@ -124,7 +124,7 @@ impl Checker {
                 revision: promise.revision,
                 started: false,
             };
-            if promise.trigger == Trigger::Manual && promise.parent.is_none() {
+            if promise.trigger == Trigger::Manual {
                 self.by_hand(&run)?;
             }
             if put.contains(&promise.job)

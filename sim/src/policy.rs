@@ -53,7 +53,7 @@ pub(crate) fn promise(checker: &Checker, promise: &Promise) -> Result<(), Violat
     let (name, policy) = (&life.name, &job.policy);
     let late = promise.promised_at - promise.due;
     match promise.trigger {
-        Trigger::Manual | Trigger::Restart => return Ok(()),
+        Trigger::Manual | Trigger::Child | Trigger::Restart => return Ok(()),
         Trigger::Schedule if late > DIRECT_MS_MAX => {
             return broken(
                 "a due more than 10 s late is missed",

@@ -12,16 +12,24 @@ pub enum Trigger {
     Restart,
     /// A person or a program asked for it.
     Manual,
+    /// Another run asked for it: its job has it as a child, or one of its steps triggered it.
+    Child,
 }
 
 impl Trigger {
     /// Whether the run answers a due of a schedule, so that (job, due) names it uniquely.
     pub const fn is_scheduled(self) -> bool {
-        !matches!(self, Trigger::Manual)
+        !matches!(self, Trigger::Manual | Trigger::Child)
     }
 }
 
-words!(Trigger { Schedule = "schedule", CatchUp = "catch_up", Restart = "restart", Manual = "manual" });
+words!(Trigger {
+    Schedule = "schedule",
+    CatchUp = "catch_up",
+    Restart = "restart",
+    Manual = "manual",
+    Child = "child",
+});
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -76,6 +76,13 @@ impl Catalog {
             .map(|entry| (&entry.name, &*entry.shape.body, entry.shape.policy))
     }
 
+    /// The jobs that are not removed and have children.
+    pub fn parents(&self) -> impl Iterator<Item = (&JobName, &[JobName])> {
+        let live = self.entries.iter().flatten().filter(|entry| !entry.removed);
+        live.filter(|entry| !entry.shape.body.children.is_empty())
+            .map(|entry| (&entry.name, entry.shape.body.children.as_slice()))
+    }
+
     /// The parameter of a job that takes a text of somebody else's, by name or position: the only one it has.
     pub fn text_param(&self, name: &JobName) -> Option<&str> {
         let entry = self.find(name).and_then(|job| self.get(job))?;

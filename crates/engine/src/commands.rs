@@ -96,7 +96,8 @@ impl Engine {
             check_params(name, &entry.shape.body, &given.params)?;
             self.check_addresses(name, &entry.shape.body, &given.addresses)?;
         }
-        self.promise(job, now.wall, Trigger::Manual, given, parent, now)
+        let trigger = if parent.is_some() { Trigger::Child } else { Trigger::Manual };
+        self.promise(job, now.wall, trigger, given, parent, now)
             .ok_or_else(|| Refusal::NoSuchJob(name.clone()))
     }
 

@@ -396,7 +396,7 @@ impl Engine {
         let footprint = entry.shape.footprint(&context.params);
         let depth = parent.map_or(0, |(_, depth)| depth);
         self.runs.insert(run, LiveRun::promised(context, entry.shape.policy, footprint, depth));
-        if trigger == Trigger::Manual {
+        if !trigger.is_scheduled() {
             *self.by_hand.entry(job).or_default() += 1;
         }
         if planted::on(Bug::FireBeforeCommit) {

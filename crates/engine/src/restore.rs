@@ -225,7 +225,7 @@ impl Engine {
             self.out.batch.runs.push(update);
             return;
         }
-        if trigger == Trigger::Manual {
+        if !trigger.is_scheduled() {
             *self.by_hand.entry(job).or_default() += 1;
         }
         if let Some(live) = self.runs.get_mut(&run).filter(|_| retried) {

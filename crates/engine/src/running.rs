@@ -359,7 +359,7 @@ impl Engine {
         if let Some(at) = live.limit_at {
             self.timers.remove(&(at, Timer::Limit(run, live.attempt)));
         }
-        if live.context.trigger == Trigger::Manual
+        if !live.context.trigger.is_scheduled()
             && let Some(open) = self.by_hand.get_mut(&job)
         {
             *open = open.saturating_sub(1);

@@ -36,6 +36,7 @@ pub(crate) const fn trigger_code(trigger: Trigger) -> i16 {
         Trigger::CatchUp => 1,
         Trigger::Restart => 2,
         Trigger::Manual => 10,
+        Trigger::Child => 11,
     }
 }
 
@@ -121,7 +122,10 @@ mod tests {
             ]
         );
         let triggers: Vec<_> = Trigger::WORDS.iter().map(|(t, word)| (trigger_code(*t), *word)).collect();
-        assert_eq!(triggers, [(0, "schedule"), (1, "catch_up"), (2, "restart"), (10, "manual")]);
+        assert_eq!(
+            triggers,
+            [(0, "schedule"), (1, "catch_up"), (2, "restart"), (10, "manual"), (11, "child")]
+        );
         let reasons: Vec<_> = SkipReason::WORDS.iter().map(|(r, word)| (reason_code(*r), *word)).collect();
         assert_eq!(
             reasons,

@@ -122,6 +122,11 @@ pub struct Why {
     pub job: String,
     /// Where it stands.
     pub status: String,
+    /// Why it exists.
+    #[serde(default)]
+    pub trigger: String,
+    /// The run that asked for it.
+    pub parent: Option<String>,
     /// In a sentence.
     pub explanation: String,
     /// Since when it waits, or holds.

@@ -43,8 +43,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let typed = args.executors.as_deref().map(typed_in).transpose()?.unwrap_or_default();
     let (mut good, mut bad) = (0, 0);
     let mut touching = Vec::new();
-    for path in &args.paths {
-        let (jobs, problems) = files::check(path, &options)?;
+    let mut checked =
+        args.paths.iter().map(|path| files::check(path, &options)).collect::<Result<Vec<_>, _>>()?;
+    files::check_children(&args.paths, &mut checked);
+    for (jobs, problems) in checked {
         good += jobs.len();
         bad += problems.iter().filter(|problem| problem.is_error()).count();
         for (file, job) in jobs.iter().filter(|_| args.json) {

@@ -1,15 +1,16 @@
 //! Job files named on the command line.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use cadran_core::Job;
+use cadran_core::{Job, JobName};
 use cadran_spec::{
     Change, Diagnostic, FILE_BYTES_MAX, Folder, RESOURCES_FILE, ReadOptions, Resources, Scan, Severity,
-    read_job,
+    missing_child, read_job,
 };
 
 /// What is wrong with one file, and its text to point at.
@@ -80,8 +81,34 @@ pub fn read_folder(root: &Path, options: ReadOptions) -> anyhow::Result<(Scan, V
     Ok((scan, problems))
 }
 
+/// The jobs that are good with their files, and what is wrong.
+pub type Checked = (Vec<(PathBuf, Job)>, Vec<FileProblems>);
+
+/// Warns of children that no checked file defines, for files that were named one by one. A folder is judged as a whole
+/// when it is read.
+pub fn check_children(paths: &[PathBuf], checked: &mut [Checked]) {
+    let known: BTreeSet<JobName> =
+        checked.iter().flat_map(|(jobs, _)| jobs.iter().map(|(_, job)| job.name.clone())).collect();
+    for (path, (jobs, problems)) in paths.iter().zip(checked).filter(|(path, _)| !path.is_dir()) {
+        let children = jobs.iter().flat_map(|(_, job)| &job.body.children);
+        for child in children.filter(|child| !known.contains(*child)) {
+            let mut warning = missing_child(child, &known);
+            warning.message =
+                format!("`children` names the job {child}, which none of the checked files defines");
+            match problems.first_mut() {
+                Some(problem) => problem.diagnostics.push(warning),
+                None => problems.push(FileProblems {
+                    file: path.clone(),
+                    diagnostics: vec![warning],
+                    text: String::new(),
+                }),
+            }
+        }
+    }
+}
+
 /// One file or folder, checked: the jobs that are good with their files, and what is wrong.
-pub fn check(path: &Path, options: &ReadOptions) -> anyhow::Result<(Vec<(PathBuf, Job)>, Vec<FileProblems>)> {
+pub fn check(path: &Path, options: &ReadOptions) -> anyhow::Result<Checked> {
     if path.is_dir() {
         let (scan, problems) = read_folder(path, options.clone())?;
         let good = scan.changes.into_iter().filter_map(|change| match change {

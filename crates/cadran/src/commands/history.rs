@@ -57,7 +57,10 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
                 run.job.as_str().into(),
                 run.id.as_str().into(),
                 Cell::status(&run.status),
-                run.trigger.as_str().into(),
+                match (run.trigger.as_str(), &run.parent) {
+                    ("child", Some(parent)) => format!("child of {parent}").into(),
+                    (trigger, _) => trigger.into(),
+                },
                 run.duration_ms.map(took).unwrap_or_default().into(),
                 // That a run went well needs no words.
                 Cell::dim(if run.status == "succeeded" { "" } else { run.explanation.as_str() }),

@@ -178,6 +178,8 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let reading = ReadOptions { default_zone: zone, ..ReadOptions::default() };
     let mut folder = Folder::new(&jobs, reading.clone());
     folder.known(files);
+    folder
+        .known_children(engine.catalog().parents().map(|(name, children)| (name.clone(), children.to_vec())));
     // The files are read before the first tick: what was edited or deleted while the server was away counts.
     let problems = Problems::default();
     let scan = folder.scan(clock::wall());

@@ -86,7 +86,7 @@ fn lines(run: &Run) -> Vec<String> {
     let at = |executor: &String| format!("  at {executor}, attempt {}{number}", run.attempt);
     lines.extend(run.executor.as_ref().map(at));
     if let (None, Some(parent)) = (run.share, &run.parent) {
-        lines.push(format!("  run {parent} asked for it"));
+        lines.push(format!("  it is a child of run {parent}"));
     }
     if let (None, Some(shares)) = (run.share, run.shares) {
         lines.push(format!("  {shares}"));

@@ -37,6 +37,9 @@ fn lines(why: &Why) -> Vec<String> {
     let since = why.since.as_deref().map(|since| format!(" since {since}")).unwrap_or_default();
     let mut lines = vec![format!("run {} of job {} is {}{since}", why.run, why.job, why.status)];
     lines.push(format!("  {}", why.explanation));
+    if let (Some(parent), "child") = (&why.parent, why.trigger.as_str()) {
+        lines.push(format!("  it is a child of run {parent}"));
+    }
     if let Some(waits) = &why.waits_for {
         if let (Some(run), Some(job)) = (&waits.run, &waits.job) {
             let verb = if waits.in_line { "goes first: " } else { "is in the way: " };

@@ -20,6 +20,11 @@ pub(super) struct Why {
     job: String,
     /// Where it stands.
     status: &'static str,
+    /// Why it exists: `schedule`, `catch_up`, `restart`, `manual` or `child`.
+    trigger: &'static str,
+    /// The run that asked for it, of which it is a child.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<String>,
     /// In one sentence.
     explanation: String,
     /// Who has the step that is on, or was ordered to do it; empty for work on the server itself, and for a broadcast as a
@@ -93,6 +98,8 @@ pub(super) async fn why(
         job: found.job_name.to_string(),
         status: whereabouts::shown_status(&found.record.state).word(),
         executor: whereabouts::executor(&found.record).filter(|_| !found.record.state.status.is_ended()),
+        trigger: found.record.promise.trigger.word(),
+        parent: found.record.promise.parent.map(|(parent, _)| parent.to_string()),
         explanation: RunItem::new(found.job_name.as_str(), &found.record).into_explanation(),
         waits_for: None,
         holds: Vec::new(),
@@ -139,6 +146,8 @@ fn of_share(name: RunName, view: &RunView, seat: &SeatRecord) -> Why {
         job: view.job_name.to_string(),
         status: share::status(run, seat).word(),
         executor: Some(seat.address.to_string()),
+        trigger: view.record.promise.trigger.word(),
+        parent: Some(name.run.to_string()),
         explanation: format!("share {index} of {total}: {}", share::explanation(run, seat)),
         waits_for: None,
         holds: Vec::new(),

@@ -15,6 +15,7 @@ use cadran_core::{Job, JobName, Millis};
 
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::read::{Parsed, ReadOptions, Reader};
+use crate::suggest::nearest;
 use crate::tree::FILE_BYTES_MAX;
 use mark::{Mark, Stat};
 use shared::Shared;
@@ -91,6 +92,8 @@ pub struct Folder {
     claims: BTreeMap<JobName, BTreeSet<Arc<str>>>,
     /// Which file each job was last put from.
     owners: BTreeMap<JobName, Arc<str>>,
+    /// The children of jobs that have some.
+    children: BTreeMap<JobName, Vec<JobName>>,
     directories: BTreeSet<Arc<str>>,
     diagnostics: Arc<[FileDiagnostics]>,
     shared: Shared,
@@ -124,6 +127,7 @@ impl Folder {
             files: BTreeMap::new(),
             claims: BTreeMap::new(),
             owners: BTreeMap::new(),
+            children: BTreeMap::new(),
             directories: BTreeSet::new(),
             diagnostics: Arc::new([]),
             shared: Shared::default(),
@@ -149,6 +153,11 @@ impl Folder {
             self.owners.insert(name, source.clone());
             self.files.insert(source, state);
         }
+    }
+
+    /// Tells the children of jobs that [`Folder::known`] told of: their files are not read again to see them.
+    pub fn known_children(&mut self, rows: impl IntoIterator<Item = (JobName, Vec<JobName>)>) {
+        self.children.extend(rows);
     }
 
     /// Looks at the tree and reads what changed. `now` is the wall clock: it tells fresh files from settled ones.
@@ -274,6 +283,7 @@ impl Folder {
         while let Some(name) = look.touched.pop_first() {
             let first = self.claims.get(&name).and_then(|claims| claims.first().cloned());
             let Some(source) = first else {
+                self.children.remove(&name);
                 if self.owners.remove(&name).is_some() {
                     removed.push(Change::Remove { name });
                 }
@@ -287,6 +297,11 @@ impl Folder {
                 self.read_again(&name, &source, look);
             }
             let Some((parsed, mark)) = look.parsed.remove(&source) else { continue };
+            if parsed.job.body.children.is_empty() {
+                self.children.remove(&name);
+            } else {
+                self.children.insert(name.clone(), parsed.job.body.children.clone());
+            }
             self.owners.insert(name, source.clone());
             let put = Change::Put {
                 job: parsed.job,
@@ -352,6 +367,13 @@ impl Folder {
                     .push(problem.with_help("give one of the two another `name`"));
             }
         }
+        for (name, children) in &self.children {
+            let Some(source) = self.owners.get(name) else { continue };
+            let missing = children.iter().filter(|child| !self.owners.contains_key(*child));
+            let problems = missing.map(|child| missing_child(child, self.owners.keys()));
+            list.entry(source.clone()).or_default().extend(problems);
+        }
+        list.retain(|_, problems| !problems.is_empty());
         let bad = |(source, mut diagnostics): (Arc<str>, Vec<Diagnostic>)| {
             let state = self.files.get(&source);
             let kept = state.filter(|state| state.is_bad()).and_then(|state| state.name.clone());
@@ -364,6 +386,16 @@ impl Folder {
         };
         list.into_iter().map(bad).collect()
     }
+}
+
+/// The warning about a child that is no job. `known` are the names of all jobs.
+pub fn missing_child<'a>(child: &JobName, known: impl IntoIterator<Item = &'a JobName>) -> Diagnostic {
+    let message = format!("`children` names the job {child}, which does not exist; it is not run");
+    let help = match nearest(child.as_str(), known.into_iter().map(JobName::as_str)) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "add a job file of that name, or correct the name".to_owned(),
+    };
+    Diagnostic::whole_file(Severity::Warning, Code::Missing, message).with_help(&help)
 }
 
 /// What one look has found so far.

@@ -51,58 +51,87 @@ impl Found {
     }
 }
 
-/// Walks the tree. Every directory is read once, even when links lead to it in a circle.
+/// Walks the tree. Every directory is read once, even when links lead to it in a circle, and nothing outside of the
+/// root is looked at: a link counts only when its target lies inside, as in a mounted ConfigMap of Kubernetes.
 pub(super) fn walk(root: &Path) -> Found {
-    let mut found = Found::default();
-    let mut seen: BTreeSet<(u64, u64)> = BTreeSet::new();
-    let mut open: Vec<(PathBuf, String, usize)> = vec![(root.to_owned(), String::new(), 0)];
-    // Directories behind links come last, so that a file is known by its own path and not by a detour.
-    let mut links: Vec<(PathBuf, String, usize)> = Vec::new();
-    while let Some((path, source, depth)) = open.pop().or_else(|| links.pop()) {
-        if let Err(error) = directory(&path, &source, depth, &mut seen, &mut found, &mut open, &mut links) {
+    // Without this the root cannot be read either, which is said below.
+    let real_root = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    let mut walk = Walk { real_root, ..Walk::default() };
+    walk.open.push(Directory { path: root.to_owned(), source: String::new(), depth: 0 });
+    while let Some(directory) = walk.next() {
+        if let Err(error) = walk.read(&directory) {
+            let source = directory.source;
             // A directory that vanished while its parent was read is gone; the root is another matter.
             if error.kind() == io::ErrorKind::NotFound && !source.is_empty() {
                 continue;
             }
             let name = if source.is_empty() { "the jobs directory" } else { "this directory" };
             let message = format!("{name} cannot be read: {error}");
-            found.problem(
+            walk.found.problem(
                 &source,
                 Code::File,
                 message,
                 Some("the jobs read from it before stay as they are"),
             );
-            found.unknown.push(source);
+            walk.found.unknown.push(source);
         }
-        if found.partial {
+        if walk.found.partial {
             break;
         }
     }
-    found
+    walk.found
 }
 
-fn directory(
-    path: &Path,
-    source: &str,
+#[derive(Debug)]
+struct Directory {
+    path: PathBuf,
+    /// The path relative to the root.
+    source: String,
     depth: usize,
-    seen: &mut BTreeSet<(u64, u64)>,
-    found: &mut Found,
-    open: &mut Vec<(PathBuf, String, usize)>,
-    links: &mut Vec<(PathBuf, String, usize)>,
-) -> io::Result<()> {
-    let metadata = fs::metadata(path)?;
-    if !seen.insert((metadata.dev(), metadata.ino())) {
-        return Ok(());
+}
+
+#[derive(Debug, Default)]
+struct Walk {
+    /// The root without links.
+    real_root: PathBuf,
+    found: Found,
+    /// Device and inode of the directories read.
+    seen: BTreeSet<(u64, u64)>,
+    open: Vec<Directory>,
+    /// Directories behind links come last, in the order of their names, so that a file is known by its own path and
+    /// not by a detour.
+    links: BTreeMap<String, Directory>,
+}
+
+impl Walk {
+    fn next(&mut self) -> Option<Directory> {
+        self.open.pop().or_else(|| self.links.pop_first().map(|(_, directory)| directory))
     }
-    if found.directories.len() >= DIRECTORIES_MAX {
-        found.partial = true;
-        let message = format!("there are more than {DIRECTORIES_MAX} directories; the rest is not read");
-        found.problem(source, Code::Limit, message, Some("is this the right directory?"));
-        return Ok(());
+
+    fn read(&mut self, directory: &Directory) -> io::Result<()> {
+        let Directory { path, source, .. } = directory;
+        let metadata = fs::metadata(path)?;
+        if !self.seen.insert((metadata.dev(), metadata.ino())) {
+            return Ok(());
+        }
+        if self.found.directories.len() >= DIRECTORIES_MAX {
+            self.found.partial = true;
+            let message = format!("there are more than {DIRECTORIES_MAX} directories; the rest is not read");
+            self.found.problem(source, Code::Limit, message, Some("is this the right directory?"));
+            return Ok(());
+        }
+        self.found.directories.insert(source.as_str().into());
+        for entry in fs::read_dir(path)? {
+            self.entry(&entry?, directory)?;
+            if self.found.partial {
+                break;
+            }
+        }
+        Ok(())
     }
-    found.directories.insert(source.into());
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
+
+    fn entry(&mut self, entry: &fs::DirEntry, Directory { source, depth, .. }: &Directory) -> io::Result<()> {
+        let found = &mut self.found;
         let name = entry.file_name();
         let Some(name) = name.to_str() else {
             let shown = name.to_string_lossy();
@@ -110,19 +139,16 @@ fn directory(
                 let message = format!("the name of the file `{}` is not UTF-8", shown.escape_debug());
                 found.problem(&join(source, &shown), Code::File, message, Some("rename it"));
             }
-            continue;
+            return Ok(());
         };
-        if is_hidden(name) {
-            continue;
-        }
         let kind = entry.file_type()?;
-        let below = join(source, name);
-        if kind.is_file() && !is_job_file(name) {
-            continue;
+        if is_hidden(name) || kind.is_file() && !is_job_file(name) {
+            return Ok(());
         }
+        let below = join(source, name);
         let metadata = match fs::metadata(entry.path()) {
             Ok(metadata) => metadata,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !kind.is_symlink() => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !kind.is_symlink() => return Ok(()),
             Err(error) if is_job_file(name) => {
                 let what = if kind.is_symlink() {
                     "this link cannot be followed"
@@ -132,20 +158,28 @@ fn directory(
                 found.problem(&below, Code::File, format!("{what}: {error}"), None);
                 // A link whose target is being replaced right now: what it stood for is kept.
                 found.unknown.push(below);
-                continue;
+                return Ok(());
             }
-            Err(_) => continue,
+            Err(_) => return Ok(()),
         };
+        if kind.is_symlink() && (metadata.is_dir() || is_job_file(name)) && !self.is_inside(entry, &below) {
+            return Ok(());
+        }
+        let found = &mut self.found;
         if metadata.is_dir() {
-            if depth >= DIRECTORY_DEPTH_MAX {
+            if *depth >= DIRECTORY_DEPTH_MAX {
                 let message = format!(
                     "directories are nested deeper than {DIRECTORY_DEPTH_MAX} levels; this one is not read"
                 );
                 found.problem(&below, Code::Limit, message, None);
                 found.unknown.push(below);
             } else {
-                let list = if kind.is_symlink() { &mut *links } else { &mut *open };
-                list.push((entry.path(), below, depth + 1));
+                let next = Directory { path: entry.path(), source: below, depth: depth + 1 };
+                if kind.is_symlink() {
+                    self.links.insert(next.source.clone(), next);
+                } else {
+                    self.open.push(next);
+                }
             }
         } else if is_job_file(name) {
             if !metadata.is_file() {
@@ -159,13 +193,29 @@ fn directory(
                 found.partial = true;
                 let message = format!("there are more than {FILES_MAX} job files; the rest is not read");
                 found.problem(source, Code::Limit, message, Some("is this the right directory?"));
-                return Ok(());
             } else {
                 found.files.insert(below.into(), Stat::of(&metadata));
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Whether the target of a link lies below the root; if not, that is a problem of the link.
+    fn is_inside(&mut self, link: &fs::DirEntry, source: &str) -> bool {
+        let message = match fs::canonicalize(link.path()) {
+            Ok(target) if target.starts_with(&self.real_root) => return true,
+            Ok(target) => format!(
+                "this link leads out of the jobs folder, to {}, and is not followed",
+                target.display().to_string().escape_debug()
+            ),
+            // Its target was replaced since it was looked at.
+            Err(error) => format!("this link cannot be followed: {error}"),
+        };
+        let help = "put the files themselves into the folder, or mount or copy them there";
+        self.found.problem(source, Code::File, message, Some(help));
+        self.found.unknown.push(source.to_owned());
+        false
+    }
 }
 
 fn join(source: &str, name: &str) -> String {

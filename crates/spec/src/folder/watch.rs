@@ -275,7 +275,7 @@ impl Watch {
 
 fn hints(root: &Path, bell: &Arc<Bell>) -> notify::Result<RecommendedWatcher> {
     let bell = bell.clone();
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| match event {
+    let on_event = move |event: notify::Result<notify::Event>| match event {
         // Reading the files is what a look does: it must not be the cause of the next one.
         Ok(event) if is_reading(&event.kind) => {}
         Ok(_) => bell.ring(|signal| signal.dirty = true),
@@ -283,7 +283,11 @@ fn hints(root: &Path, bell: &Arc<Bell>) -> notify::Result<RecommendedWatcher> {
             signal.dirty = true;
             signal.blind = Some(error.to_string());
         }),
-    })?;
+    };
+    // Links that count lead to directories inside of the root, which are watched by their own names. To follow the
+    // others could put a watch on every directory of the machine.
+    let config = notify::Config::default().with_follow_symlinks(false);
+    let mut watcher = RecommendedWatcher::new(on_event, config)?;
     watcher.watch(root, RecursiveMode::Recursive)?;
     Ok(watcher)
 }
