@@ -238,14 +238,14 @@ impl Watched<'_> {
     async fn ask(&self) {
         let born = &self.leader.born;
         self.leader.signal_group(Signal::SIGTERM);
-        let family = self.lookout.look().await.family(born, self.mark);
+        let family = self.lookout.look().await.family(&self.leader, self.mark);
         let left = family.iter().filter(|process| process.group != born.pid);
         left.for_each(|process| procfs::signal(process, Signal::SIGTERM));
     }
 
     async fn kill(&self) {
         self.leader.signal_group(Signal::SIGKILL);
-        self.lookout.kill(&self.leader.born, self.mark).await;
+        self.lookout.kill(&self.leader, self.mark).await;
     }
 }
 

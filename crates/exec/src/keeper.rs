@@ -3,6 +3,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -12,6 +13,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use tokio::time::Instant;
 
 use crate::ExecError;
+use crate::cgroup;
 use crate::family::{self, Leader};
 use crate::procfs::Born;
 use crate::sweep::kill_left;
@@ -25,6 +27,7 @@ use crate::sweep::kill_left;
 pub fn keeper_main(stdin: impl Read + Send + 'static) {
     let mut life = String::new();
     let mut groups: BTreeMap<i32, Born> = BTreeMap::new();
+    let mut cgroup: Option<PathBuf> = None;
     let (heard, lines) = mpsc::sync_channel(LINES_MAX);
     // Its own thread, so that a lease ends whether or not somebody speaks. It ends with its pipe, or with the process.
     let reading = thread::Builder::new().name("cadran-keeper".into()).spawn(move || {
@@ -52,6 +55,7 @@ pub fn keeper_main(stdin: impl Read + Send + 'static) {
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 kill(&groups, &life);
+                cgroup.as_deref().into_iter().for_each(cgroup::end_attempts);
                 lease = None;
                 continue;
             }
@@ -60,6 +64,8 @@ pub fn keeper_main(stdin: impl Read + Send + 'static) {
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         if let Some(name) = line.strip_prefix("life ") {
             life = format!("{name}/");
+        } else if let Some(root) = line.strip_prefix("cgroup ") {
+            cgroup = Some(root.into());
         } else if let Some(time) = line.strip_prefix("lease ") {
             lease = time.parse().ok().map(|ms| Instant::now() + Duration::from_millis(ms));
         } else if line == "bye" {
@@ -75,6 +81,7 @@ pub fn keeper_main(stdin: impl Read + Send + 'static) {
         }
     }
     kill(&groups, &life);
+    cgroup.as_deref().into_iter().for_each(cgroup::clear_as_keeper);
 }
 
 fn kill(groups: &BTreeMap<i32, Born>, life: &str) {
@@ -176,6 +183,12 @@ impl Keeper {
 
     fn greet(&mut self) {
         let _ = writeln!(self.buffer, "life {}", self.life);
+        // A path with a line break would be read as another order.
+        if let Some(root) = cgroup::enclose_keeper(self.leader_on_list.born.pid)
+            && let Some(root) = root.to_str().filter(|root| !root.contains('\n'))
+        {
+            let _ = writeln!(self.buffer, "cgroup {root}");
+        }
         self.groups.values().for_each(|born| line_began(&mut self.buffer, born));
     }
 

@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
+mod cgroup;
 mod command;
 mod desk;
 mod environment;

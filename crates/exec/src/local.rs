@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
 use crate::attempt::Halt;
+use crate::cgroup;
 use crate::desk::Shared;
 use crate::journal::Journal;
 use crate::keeper::Keeper;
@@ -27,6 +28,8 @@ pub struct Local {
     shared: Arc<Shared>,
     inbox: mpsc::UnboundedSender<Vec<Order>>,
     runtime: Option<Runtime>,
+    /// Closed last.
+    _groups: cgroup::Opened,
 }
 
 impl Local {
@@ -55,7 +58,10 @@ impl Local {
             .create(&options.logs)
             .map_err(ExecError::file("create the log directory", &options.logs))?;
         let house = house(&options.journal);
-        let killed = kill_left(&journal.open_processes(), |mark| mark.starts_with(&house));
+        let group_file = options.journal.with_file_name("cgroup");
+        let left = std::fs::read_to_string(&group_file).unwrap_or_default();
+        let mut killed = cgroup::clear_left(Path::new(left.trim()));
+        killed += kill_left(&journal.open_processes(), |mark| mark.starts_with(&house));
         if killed > 0 {
             tracing::warn!(killed, "processes of the previous server were still alive and were killed");
         }
@@ -64,6 +70,19 @@ impl Local {
         let found = journal.found();
         if let Err(error) = nix::sys::prctl::set_child_subreaper(true) {
             tracing::warn!(%error, "cannot become subreaper: a step's process that detaches itself may be missed");
+        }
+        let (groups, root) = cgroup::open();
+        match root {
+            Ok(root) => {
+                tracing::info!(root = %root.display(), "processes of steps are kept together by control groups");
+                let root = root.to_string_lossy();
+                std::fs::write(&group_file, &*root).map_err(ExecError::file("write", &group_file))?;
+            }
+            Err(why) => tracing::info!(
+                %why,
+                "no control groups: a step's process that clears its environment and leaves its session may live until no \
+                 other step runs, or outlive a killed server"
+            ),
         }
         raise_handle_limit();
         let life = format!("{house}{}", life());
@@ -95,7 +114,7 @@ impl Local {
         runtime.spawn(Arc::clone(&shared).take_orders(orders));
         runtime.spawn(Arc::clone(&shared).deliver());
         runtime.spawn(Arc::clone(&shared).keep_sweeping());
-        Ok((Local { shared, inbox, runtime: Some(runtime) }, found))
+        Ok((Local { shared, inbox, runtime: Some(runtime), _groups: groups }, found))
     }
 
     /// Takes a batch of orders; never waits. A start that was seen before is ignored, and so is every start after
@@ -165,6 +184,7 @@ impl Drop for Local {
         if !is_idle {
             let life = format!("{}/", self.shared.life);
             kill_left(&leaders, |mark| mark.starts_with(&life));
+            cgroup::end_own_attempts();
         }
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -113,8 +113,8 @@ impl Place<'_> {
             _ = halt.wait_for(|halt| *halt != Halt::No) => Err(Unmet::Stopped),
         };
         leader.signal_group(Signal::SIGKILL);
-        if answer.is_err() {
-            self.lookout.kill(&leader.born, self.mark).await;
+        if answer.is_err() || !leader.members().is_empty() {
+            self.lookout.kill(&leader, self.mark).await;
             // A no-op when the exit was seen already.
             let _ = child.wait().await;
         }

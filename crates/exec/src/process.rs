@@ -130,6 +130,9 @@ impl<'l> Process<'l> {
         } else {
             // What is left of the group in the background, silent, goes with its leader.
             self.leader.signal_group(Signal::SIGKILL);
+            if !self.leader.members().is_empty() {
+                self.kill(lookout, mark).await;
+            }
         }
         self.finish(reason, status)
     }
@@ -142,19 +145,19 @@ impl<'l> Process<'l> {
     async fn ask(&self, signal: Signal, lookout: &Lookout, mark: &str) {
         let born = &self.leader.born;
         self.leader.signal_group(signal);
-        let family = lookout.look().await.family(born, mark);
+        let family = lookout.look().await.family(&self.leader, mark);
         family.iter().filter(|process| process.group != born.pid).for_each(|p| procfs::signal(p, signal));
     }
 
     async fn kill(&self, lookout: &Lookout, mark: &str) {
         self.leader.signal_group(Signal::SIGKILL);
-        lookout.kill(&self.leader.born, mark).await;
+        lookout.kill(&self.leader, mark).await;
     }
 
     /// The leader has ended as it was asked to; others of the tree may still use their grace.
     async fn outlive(&self, deadline: Instant, lookout: &Lookout, mark: &str) {
         while Instant::now() < deadline {
-            if lookout.look().await.family(&self.leader.born, mark).is_empty() {
+            if lookout.look().await.family(&self.leader, mark).is_empty() {
                 return;
             }
             sleep(LOOK_PAUSE).await;

@@ -91,9 +91,14 @@ pub(crate) fn ticks_now() -> Ticks {
     }
 }
 
+/// A process as it is now.
+pub(crate) fn process(pid: i32) -> Option<Process> {
+    read_stat(pid, &mut [0; 1024])
+}
+
 /// When a process began.
 pub(crate) fn began(pid: i32) -> Option<Ticks> {
-    read_stat(pid, &mut [0; 1024]).map(|process| process.began)
+    process(pid).map(|process| process.began)
 }
 
 /// The value of a variable in the environment a process was started with.

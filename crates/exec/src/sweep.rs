@@ -7,7 +7,8 @@ use nix::sys::signal::Signal;
 use nix::unistd::getpgrp;
 use tokio::sync::Mutex;
 
-use crate::family;
+use crate::cgroup;
+use crate::family::{self, Leader, Origin};
 use crate::procfs::{self, Born, Process, Snapshot, Ticks};
 
 /// The variable that marks every process of an attempt, also one that left its group: `<life>/<run>/<step>/<attempt>`.
@@ -44,14 +45,22 @@ impl View {
         View { snapshot, adopted }
     }
 
-    /// Everything alive of one attempt: its leader's tree, its group, and adopted children with its mark.
-    pub(crate) fn family(&self, leader: &Born, mark: &str) -> Vec<Process> {
+    /// Everything alive of one attempt: its leader's tree, its process group, its control group as it is now, and
+    /// adopted children with its mark.
+    pub(crate) fn family(&self, leader: &Leader, mark: &str) -> Vec<Process> {
+        let members = leader.members();
+        let leader = &leader.born;
         let led = self.snapshot.processes.values().filter(|process| {
             let is_leader = process.pid == leader.pid && leader.at.contains(&process.began);
             is_leader || process.group == leader.pid && process.began >= *leader.at.start()
         });
         let adopted = self.adopted.iter().filter(|(_, its)| its.as_deref() == Some(mark));
-        self.snapshot.below(led.map(|process| process.pid).chain(adopted.map(|(pid, _)| *pid)))
+        let roots = led.map(|process| process.pid).chain(adopted.map(|(pid, _)| *pid));
+        let mut family = self.snapshot.below(roots.chain(members.iter().copied()));
+        // Those that were forked since the look.
+        let unseen = members.into_iter().filter(|pid| !self.snapshot.processes.contains_key(pid));
+        family.extend(unseen.filter_map(procfs::process).filter(|process| !process.is_zombie));
+        family
     }
 }
 
@@ -78,12 +87,13 @@ impl Lookout {
     }
 
     /// Kills everything alive of one attempt, until a look finds nothing.
-    pub(crate) async fn kill(&self, leader: &Born, mark: &str) {
+    pub(crate) async fn kill(&self, leader: &Leader, mark: &str) {
         for round in 0..ROUNDS_MAX {
             let family = self.look().await.family(leader, mark);
             if family.is_empty() {
                 return;
             }
+            leader.kill_members();
             family.iter().for_each(|process| procfs::signal(process, Signal::SIGKILL));
             if round > 1 {
                 tokio::time::sleep(ROUND_PAUSE).await;
@@ -105,38 +115,47 @@ pub(crate) struct Swept {
 
 /// Kills adopted children whose attempt is over, and reaps the dead among them. `opened` is when the executor began.
 pub(crate) fn sweep(life: &str, opened: Ticks, is_live: impl Fn(&str) -> bool) -> Swept {
+    let lingering = cgroup::end_lingering();
     let View { snapshot, adopted } = View::take();
     let my_group = getpgrp().as_raw();
     // What came with us from before an `exec` is not ours, nor is all that the first process of a container adopts.
     let is_unknown = |child: &Process| me() != 1 && child.began > opened && child.group != my_group;
-    let (mut strays, mut suspects) = (Vec::new(), 0);
+    let (mut strays, mut found, mut suspects) = (Vec::new(), Vec::new(), 0);
     for (pid, mark) in &adopted {
         let Some(child) = snapshot.processes.get(pid) else { continue };
         if let Some(mark) = mark.as_deref().filter(|mark| is_of(mark, life)) {
             if !is_live(mark) {
                 strays.push(*pid);
             }
-        } else if is_unknown(child) {
+        } else if is_unknown(child) && !cgroup::is_of_attempt(*pid) {
             // It cleared its environment, or comes from a server inside one of our attempts: it may go when no
             // attempt is left that can have started it.
-            if family::has_leader_since(child.began) { suspects += 1 } else { strays.push(*pid) }
+            match family::origin(child.began) {
+                Origin::Ended => strays.push(*pid),
+                Origin::Live(group) => found.push((*pid, group)),
+                Origin::Unknown => suspects += 1,
+            }
         }
     }
     // Children in our own group were started by other parts of this program, which wait for them.
     let is_orphan = |child: &&Process| child.is_zombie && child.group != my_group;
     let mut zombies: Vec<&Process> = snapshot.children_of(me()).filter(is_orphan).collect();
     zombies.retain(|zombie| !family::is_leader(zombie.pid));
-    if strays.is_empty() && zombies.is_empty() {
-        return Swept { suspects, ..Swept::default() };
+    if strays.is_empty() && zombies.is_empty() && found.is_empty() {
+        return Swept { killed: lingering, suspects, is_undone: false };
     }
     // Some of them may be our own that were just being started during the look.
-    let Some(_quiet) = family::quiet() else { return Swept { killed: 0, suspects, is_undone: true } };
+    let Some(_quiet) = family::quiet() else { return Swept { killed: lingering, suspects, is_undone: true } };
     strays.retain(|pid| !family::is_leader(*pid));
     zombies.retain(|zombie| !family::is_leader(zombie.pid));
+    for (pid, group) in found.into_iter().filter(|(pid, _)| !family::is_leader(*pid)) {
+        // One that is gone by now needs no group.
+        let _ = cgroup::add(&group, pid);
+    }
     let strays = snapshot.below(strays);
     strays.iter().for_each(|process| procfs::signal(process, Signal::SIGKILL));
     zombies.into_iter().for_each(family::reap);
-    Swept { killed: strays.len(), suspects, is_undone: false }
+    Swept { killed: lingering + strays.len(), suspects, is_undone: false }
 }
 
 /// Kills what a server that is gone has left: the trees and groups of its leaders, and every process whose mark is of
@@ -185,7 +204,7 @@ fn is_of(mark: &str, life: &str) -> bool {
 
 /// There is no moment to wait for: nothing tells when an `exec` of another process ends.
 #[allow(clippy::disallowed_methods)]
-fn pause() {
+pub(crate) fn pause() {
     std::thread::sleep(ROUND_PAUSE);
 }
 

@@ -15,6 +15,7 @@ use cadran_spec::{ReadOptions, read_job};
 use cadran_store::{RunView, Store};
 use serde_json::json;
 
+use super::serve::keeper_command;
 use crate::server::clock::{self, Clock};
 use crate::server::turn::Orders;
 use crate::server::{self, Line, Running};
@@ -105,7 +106,7 @@ async fn foreground(args: &Args, job: Job, definition: Arc<str>, scratch: &Path)
     let clock = Clock::start();
     let line = Line::default();
     let store = Store::open("memory:").await?;
-    let exec = LocalOptions::new(scratch);
+    let exec = LocalOptions { keeper: keeper_command(), ..LocalOptions::new(scratch) };
     let logs = LogDir::new(exec.logs.clone());
     let (local, _) = Local::open(exec, clock::wall, line.sink()).await?;
     let local = Arc::new(local);
