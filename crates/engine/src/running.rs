@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cadran_core::planted::{self, Bug};
 use cadran_core::{
     Footprint, Found, Millis, Now, Order, Outcome, Policy, Report, ReportKind, RunContext, RunId, RunStatus,
-    RunUpdate, SkipReason, Start, StepRecord, Trigger,
+    RunUpdate, SkipReason, Start, StepRecord,
 };
 use cadran_flow::{Accepted, Next, Progress, Resume, StopWhy};
 
