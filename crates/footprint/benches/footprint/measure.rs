@@ -1,52 +1,9 @@
-//! Timing and counting: the best of several repetitions, and what a body asks of the allocator.
+//! Timing: the best of several repetitions, two sides in turns.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static CALLS: AtomicUsize = AtomicUsize::new(0);
-
-/// The system's allocator, counting live bytes and calls.
-pub(crate) struct Counting;
-
-// SAFETY: every call goes to the system allocator with the same arguments; only numbers are kept beside it.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Relaxed);
-        CALLS.fetch_add(1, Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Relaxed);
-        CALLS.fetch_add(1, Relaxed);
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        LIVE.fetch_add(size, Relaxed);
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        CALLS.fetch_add(1, Relaxed);
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-/// Runs the body and says how many bytes it left allocated, and how often it allocated.
-pub(crate) fn allocated(body: impl FnOnce()) -> (usize, usize) {
-    let before = (LIVE.load(Relaxed), CALLS.load(Relaxed));
-    body();
-    (LIVE.load(Relaxed).saturating_sub(before.0), CALLS.load(Relaxed) - before.1)
-}
 
 /// Time this thread has run.
 fn processor_time() -> Duration {
@@ -67,11 +24,6 @@ const TURN: u32 = 5;
 const TURN_TIME: Duration = Duration::from_millis(100);
 
 impl Effort {
-    /// One of so many parts of it.
-    pub(crate) fn part(self, parts: u32) -> Effort {
-        Effort { budget: self.budget / parts, times_min: self.times_min.div_ceil(parts) }
-    }
-
     /// The shortest processor time one call takes, so that a busy machine disturbs little. Preparation is not counted;
     /// neither is dropping the result.
     #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

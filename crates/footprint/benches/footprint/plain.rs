@@ -4,55 +4,30 @@
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 
-use cadran_footprint::{Footprint, Phase, ResourceKey, RuleId, ScopeHash, Set};
+use cadran_footprint::batch::{Footprint, Phase, ResourceKey, RuleId, ScopeHash, Set};
 use rustc_hash::FxHashMap;
 
 type Generations = FxHashMap<ResourceKey, u32>;
 
-/// An ordered set of keys.
-pub(crate) trait OrderedSet: Default + FromIterator<ResourceKey> {
-    fn keys(&self) -> impl Iterator<Item = &ResourceKey>;
-}
-
-/// What the standard library calls an ordered set.
-pub(crate) type Tree = BTreeSet<ResourceKey>;
-
-/// What a kinder reader of the specification might use: a sorted list for each set.
-pub(crate) type List = Vec<ResourceKey>;
-
-impl OrderedSet for Tree {
-    fn keys(&self) -> impl Iterator<Item = &ResourceKey> {
-        self.iter()
-    }
-}
-
-impl OrderedSet for List {
-    fn keys(&self) -> impl Iterator<Item = &ResourceKey> {
-        self.iter()
-    }
-}
-
 /// A pending rewrite, as the specification lists its parts.
 #[derive(Clone, Default)]
-pub(crate) struct PlainRewrite<S> {
-    pub(crate) scope_hash: ScopeHash,
-    pub(crate) compact_rule: RuleId,
-    #[expect(dead_code, reason = "a part of it that reserving does not need")]
-    pub(crate) scope: ResourceKey,
-    pub(crate) footprint: PlainFootprint<S>,
-    pub(crate) phase: Phase,
+pub(crate) struct PlainRewrite {
+    footprint: PlainFootprint,
+    phase: Phase,
+    #[expect(dead_code, reason = "the parts that reserving does not need take their place in memory")]
+    rest: (ScopeHash, RuleId, ResourceKey),
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct PlainFootprint<S> {
-    n_read: S,
-    n_write: S,
-    e_read: S,
-    e_write: S,
-    a_read: S,
-    a_write: S,
-    b_in: S,
-    b_out: S,
+pub(crate) struct PlainFootprint {
+    n_read: BTreeSet<ResourceKey>,
+    n_write: BTreeSet<ResourceKey>,
+    e_read: BTreeSet<ResourceKey>,
+    e_write: BTreeSet<ResourceKey>,
+    a_read: BTreeSet<ResourceKey>,
+    a_write: BTreeSet<ResourceKey>,
+    b_in: BTreeSet<ResourceKey>,
+    b_out: BTreeSet<ResourceKey>,
     #[expect(
         dead_code,
         reason = "generation sets are asked key by key; only comparing two footprints needs it"
@@ -60,9 +35,9 @@ pub(crate) struct PlainFootprint<S> {
     factor_mask: u64,
 }
 
-impl<S: OrderedSet> From<&Footprint> for PlainFootprint<S> {
-    fn from(footprint: &Footprint) -> PlainFootprint<S> {
-        let set = |set: Set| footprint.set(set).iter().copied().collect();
+impl From<&Footprint> for PlainFootprint {
+    fn from(footprint: &Footprint) -> PlainFootprint {
+        let set = |set: Set| footprint.set(set).collect();
         PlainFootprint {
             n_read: set(Set::NodeReads),
             n_write: set(Set::NodeWrites),
@@ -96,7 +71,7 @@ impl PlainSets {
     }
 
     /// Reserves for all rewrites from the beginning, and says how many were admitted.
-    pub(crate) fn reserve_all<S: OrderedSet>(&mut self, rewrites: &mut [PlainRewrite<S>]) -> usize {
+    pub(crate) fn reserve_all(&mut self, rewrites: &mut [PlainRewrite]) -> usize {
         self.begin();
         let mut admitted = 0;
         for rewrite in rewrites {
@@ -108,40 +83,40 @@ impl PlainSets {
     }
 
     #[inline(always)]
-    pub(crate) fn reserve<S: OrderedSet>(&mut self, footprint: &PlainFootprint<S>) -> bool {
+    pub(crate) fn reserve(&mut self, footprint: &PlainFootprint) -> bool {
         let now = self.generation;
         let has = |set: &Generations, key: &ResourceKey| set.get(key) == Some(&now);
-        for key in footprint.n_write.keys() {
+        for key in &footprint.n_write {
             if has(&self.n_write, key) || has(&self.n_read, key) {
                 return false;
             }
         }
-        for key in footprint.n_read.keys() {
+        for key in &footprint.n_read {
             if has(&self.n_write, key) {
                 return false;
             }
         }
-        for key in footprint.e_write.keys() {
+        for key in &footprint.e_write {
             if has(&self.e_write, key) || has(&self.e_read, key) {
                 return false;
             }
         }
-        for key in footprint.e_read.keys() {
+        for key in &footprint.e_read {
             if has(&self.e_write, key) {
                 return false;
             }
         }
-        for key in footprint.a_write.keys() {
+        for key in &footprint.a_write {
             if has(&self.a_write, key) || has(&self.a_read, key) {
                 return false;
             }
         }
-        for key in footprint.a_read.keys() {
+        for key in &footprint.a_read {
             if has(&self.a_write, key) {
                 return false;
             }
         }
-        for key in footprint.b_in.keys().chain(footprint.b_out.keys()) {
+        for key in footprint.b_in.iter().chain(&footprint.b_out) {
             if has(&self.ports, key) {
                 return false;
             }
@@ -160,8 +135,8 @@ impl PlainSets {
 
 /// Not a closure, since whether those are inlined is the compiler's choice, and decides about a third of the time.
 #[inline(always)]
-fn mark<S: OrderedSet>(now: u32, set: &mut Generations, keys: &S) {
-    for &key in keys.keys() {
+fn mark(now: u32, set: &mut Generations, keys: &BTreeSet<ResourceKey>) {
+    for &key in keys {
         match set.entry(key) {
             Entry::Occupied(mut known) => *known.get_mut() = now,
             Entry::Vacant(vacant) => drop(vacant.insert(now)),
@@ -170,18 +145,7 @@ fn mark<S: OrderedSet>(now: u32, set: &mut Generations, keys: &S) {
 }
 
 /// Plain rewrites with these footprints.
-pub(crate) fn rewrites<S: OrderedSet>(footprints: &[Footprint]) -> Vec<PlainRewrite<S>> {
-    let rewrite = |(footprint, at): (&Footprint, u64)| PlainRewrite {
-        scope_hash: scope_hash(at),
-        footprint: footprint.into(),
-        ..PlainRewrite::default()
-    };
-    footprints.iter().zip(0..).map(rewrite).collect()
-}
-
-/// A scope hash that sorts as its number.
-pub(crate) fn scope_hash(at: u64) -> ScopeHash {
-    let mut scope_hash = [0; 32];
-    scope_hash[..8].copy_from_slice(&at.to_be_bytes());
-    scope_hash
+pub(crate) fn rewrites(footprints: &[Footprint]) -> Vec<PlainRewrite> {
+    let rewrite = |footprint: &Footprint| PlainRewrite { footprint: footprint.into(), ..Default::default() };
+    footprints.iter().map(rewrite).collect()
 }

@@ -5,10 +5,8 @@ use std::time::Duration;
 /// Prints rows as they come and counts the goals.
 #[derive(Default)]
 pub(crate) struct Table {
-    /// What rows must contain to be measured.
-    pub(crate) only: Option<String>,
-    pub(crate) met: usize,
-    pub(crate) missed: Vec<String>,
+    met: usize,
+    missed: Vec<String>,
 }
 
 impl Table {
@@ -16,19 +14,9 @@ impl Table {
         println!("\n## {name}");
     }
 
-    /// Whether a row is asked for.
-    pub(crate) fn wants(&self, what: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| what.contains(only.as_str()))
-    }
-
     /// A time without a goal.
     pub(crate) fn time(&mut self, what: &str, time: Duration) {
         println!("{what:<58} {:>11}", show(time));
-    }
-
-    /// A figure without a goal.
-    pub(crate) fn figure(&mut self, what: &str, figure: &str) {
-        println!("{what:<58} {figure:>11}");
     }
 
     /// Times faster than the rival, with the least it should be.

@@ -1,16 +1,19 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::Error;
-use super::request::KEYS_MAX;
-use crate::chains::{Chains, NONE};
-use crate::mix;
 
 /// Segments in one path: deeper ones are a mistake, and each costs a mark on every acquisition.
 pub const DEPTH_MAX: usize = 32;
+
+/// Keys known at once.
+pub const KEYS_MAX: usize = 1 << 28;
 
 /// A path, as a small number. Good until it is forgotten, see [`Reservations::forget_unused`].
 ///
 /// [`Reservations::forget_unused`]: super::Reservations::forget_unused
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(pub(crate) u32);
+pub struct Key(pub(super) u32);
 
 impl Key {
     /// The number: small, and used again when the key is forgotten.
@@ -22,40 +25,36 @@ impl Key {
 /// Splits a name into the segments of its path: `table:orders` is one, `s3://bucket/path/` is `s3://bucket` and `path`.
 pub fn segments(name: &str) -> impl Iterator<Item = &str> {
     let kind_end = name.find(':').map_or(0, |colon| colon + 1);
-    let skipped = name[kind_end..].bytes().take_while(|&byte| byte == b'/').count();
+    let slashes = name[kind_end..].bytes().take_while(|&byte| byte == b'/').count();
     let first_end =
-        name[kind_end + skipped..].find('/').map_or(name.len(), |slash| kind_end + skipped + slash);
+        name[kind_end + slashes..].find('/').map_or(name.len(), |slash| kind_end + slashes + slash);
     let (first, rest) = name.split_at(first_end);
     std::iter::once(first).chain(rest.split('/')).filter(|segment| !segment.is_empty())
 }
 
 /// What is known of one key.
-pub(crate) struct Node {
-    pub(crate) parent: Option<Key>,
-    segment: Box<str>,
-    /// Keys right below it.
-    pub(crate) children: u32,
+#[derive(Default)]
+pub(super) struct Node {
+    pub(super) parent: Option<Key>,
+    segment: Arc<str>,
+    children: BTreeMap<Arc<str>, Key>,
     /// Of a pool.
-    pub(crate) capacity: Option<u32>,
+    pub(super) capacity: Option<u32>,
+    /// It is not forgotten, so that it stays ordered.
+    pub(super) ordered: bool,
 }
 
-/// Paths and their numbers.
+/// The tree of all paths, and their numbers.
 #[derive(Default)]
-pub(crate) struct Keys {
+pub(super) struct Keys {
+    roots: BTreeMap<Arc<str>, Key>,
     nodes: Vec<Option<Node>>,
     vacant: Vec<Key>,
-    chains: Chains<(Option<Key>, Box<str>)>,
-    /// One bit for each key, beside the nodes: it is asked for whenever somebody must wait.
-    ordered: Vec<u64>,
 }
 
 impl Keys {
-    /// The key of a path; it and those above it are made when they are new, and `made` is told.
-    pub(crate) fn intern<'a>(
-        &mut self,
-        path: impl IntoIterator<Item = &'a str>,
-        mut made: impl FnMut(Key),
-    ) -> Result<Key, Error> {
+    /// The key of a path; it and those above it are made when they are new.
+    pub(super) fn intern<'a>(&mut self, path: impl IntoIterator<Item = &'a str>) -> Result<Key, Error> {
         let mut at = None;
         for (depth, segment) in path.into_iter().enumerate() {
             if segment.is_empty() {
@@ -64,29 +63,18 @@ impl Keys {
             if depth == DEPTH_MAX {
                 return Err(Error::TooDeep);
             }
-            at = Some(self.child(at, segment, &mut made)?);
+            at = Some(self.child(at, segment)?);
         }
         at.ok_or(Error::EmptySegment)
     }
 
-    fn child(
-        &mut self,
-        parent: Option<Key>,
-        segment: &str,
-        made: &mut impl FnMut(Key),
-    ) -> Result<Key, Error> {
-        let hash = hash(parent, segment);
-        let is = |slot: u32| {
-            let node = self.nodes[slot as usize].as_ref();
-            node.is_some_and(|node| node.parent == parent && *node.segment == *segment)
-        };
-        if let Some(slot) = self.chains.find(hash, is, || (parent, segment.into())) {
-            return Ok(Key(slot));
+    fn child(&mut self, parent: Option<Key>, segment: &str) -> Result<Key, Error> {
+        if let Some(&known) = self.children(parent).get(segment) {
+            return Ok(known);
         }
-        if parent.is_some_and(|parent| self.node(parent).is_some_and(|node| node.capacity.is_some())) {
+        if parent.and_then(|parent| self.node(parent)).is_some_and(|node| node.capacity.is_some()) {
             return Err(Error::Pool);
         }
-        let node = Node { parent, segment: segment.into(), children: 0, capacity: None };
         let key = match self.vacant.pop() {
             Some(key) => key,
             None if self.nodes.len() == KEYS_MAX => return Err(Error::Full),
@@ -95,45 +83,39 @@ impl Keys {
                 Key((self.nodes.len() - 1) as u32)
             }
         };
-        self.nodes[key.0 as usize] = Some(node);
-        let nodes = &self.nodes;
-        let hash_of = |slot: u32| {
-            let node = nodes[slot as usize].as_ref();
-            node.map_or(0, |node| self::hash(node.parent, &node.segment))
-        };
-        self.chains.insert(hash, key.0, || (parent, segment.into()), hash_of);
-        if let Some(parent) = parent.and_then(|parent| self.node_mut(parent)) {
-            parent.children += 1;
-        }
-        made(key);
+        let segment: Arc<str> = segment.into();
+        self.children(parent).insert(segment.clone(), key);
+        self.nodes[key.0 as usize] = Some(Node { parent, segment, ..Node::default() });
         Ok(key)
     }
 
-    pub(crate) fn node(&self, key: Key) -> Option<&Node> {
+    /// The keys right below one, or those with nothing above.
+    fn children(&mut self, parent: Option<Key>) -> &mut BTreeMap<Arc<str>, Key> {
+        match parent.and_then(|parent| self.nodes[parent.0 as usize].as_mut()) {
+            Some(node) => &mut node.children,
+            None => &mut self.roots,
+        }
+    }
+
+    pub(super) fn node(&self, key: Key) -> Option<&Node> {
         self.nodes.get(key.0 as usize)?.as_ref()
     }
 
-    pub(crate) fn node_mut(&mut self, key: Key) -> Option<&mut Node> {
+    pub(super) fn node_mut(&mut self, key: Key) -> Option<&mut Node> {
         self.nodes.get_mut(key.0 as usize)?.as_mut()
     }
 
-    pub(crate) fn set_ordered(&mut self, key: Key, ordered: bool) -> Result<(), Error> {
-        self.node(key).ok_or(Error::Forgotten(key))?;
-        let (word, bit) = (key.0 as usize / 64, 1 << (key.0 % 64));
-        if self.ordered.len() <= word {
-            self.ordered.resize(word + 1, 0);
-        }
-        self.ordered[word] = if ordered { self.ordered[word] | bit } else { self.ordered[word] & !bit };
-        Ok(())
+    /// The units of a pool.
+    pub(super) fn capacity(&self, key: Key) -> Option<u32> {
+        self.node(key)?.capacity
     }
 
-    #[inline]
-    pub(crate) fn is_ordered(&self, key: Key) -> bool {
-        self.ordered.get(key.0 as usize / 64).is_some_and(|word| word >> (key.0 % 64) & 1 == 1)
+    pub(super) fn has_children(&self, key: Key) -> bool {
+        self.node(key).is_some_and(|node| !node.children.is_empty())
     }
 
     /// The segments of its path, first to last.
-    pub(crate) fn path(&self, key: Key) -> Vec<&str> {
+    pub(super) fn path(&self, key: Key) -> Vec<&str> {
         let mut path: Vec<&str> = Vec::new();
         let mut at = self.node(key);
         while let Some(node) = at {
@@ -144,37 +126,33 @@ impl Keys {
         path
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.nodes.len() - self.vacant.len()
     }
 
-    /// Forgets what is not used, then what only lay above that. `gone` is told.
-    pub(crate) fn forget(&mut self, used: impl Fn(Key) -> bool, mut gone: impl FnMut(Key)) -> usize {
+    /// Numbers of keys are below this.
+    pub(super) fn numbers_end(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Forgets what is not used, then what only lay above that. Pools and ordered keys stay.
+    pub(super) fn forget(&mut self, used: impl Fn(Key) -> bool) -> usize {
         let before = self.len();
         for index in 0..self.nodes.len() {
             let mut at = Some(Key(index as u32));
             while let Some(key) = at {
-                let kept = |node: &Node| node.children > 0 || node.capacity.is_some();
-                if self.node(key).is_none_or(kept) || self.is_ordered(key) || used(key) {
+                let kept = |node: &Node| !node.children.is_empty() || node.capacity.is_some() || node.ordered;
+                if self.node(key).is_none_or(kept) || used(key) {
                     break;
                 }
                 let Some(node) = self.nodes[key.0 as usize].take() else { break };
-                let hash = hash(node.parent, &node.segment);
-                self.chains.remove(hash, key.0, || (node.parent, node.segment));
+                self.children(node.parent).remove(&node.segment);
                 self.vacant.push(key);
-                gone(key);
-                if let Some(above) = node.parent.and_then(|parent| self.node_mut(parent)) {
-                    above.children -= 1;
-                }
                 at = node.parent;
             }
         }
         before - self.len()
     }
-}
-
-fn hash(parent: Option<Key>, segment: &str) -> u64 {
-    mix::text(u64::from(parent.map_or(NONE, |parent| parent.0)), segment)
 }
 
 #[cfg(test)]
@@ -199,22 +177,22 @@ mod tests {
     #[test]
     fn unused_keys_are_forgotten_and_their_numbers_used_again() {
         let mut keys = Keys::default();
-        let ab = keys.intern(["a", "b"], |_| ()).unwrap();
-        let ac = keys.intern(["a", "c"], |_| ()).unwrap();
-        assert_eq!(keys.intern(["a", "b"], |_| panic!("it is known")), Ok(ab));
-        assert_eq!((keys.forget(|key| key == ac, |_| ()), keys.len()), (1, 2));
+        let ab = keys.intern(["a", "b"]).unwrap();
+        let ac = keys.intern(["a", "c"]).unwrap();
+        assert_eq!(keys.intern(["a", "b"]), Ok(ab));
+        assert_eq!((keys.forget(|key| key == ac), keys.len()), (1, 2));
         assert_eq!(keys.path(ac), ["a", "c"]);
-        assert_eq!((keys.forget(|_| false, |_| ()), keys.len()), (2, 0));
-        keys.intern(["x", "y", "z"], |_| ()).unwrap();
+        assert_eq!((keys.forget(|_| false), keys.len()), (2, 0));
+        keys.intern(["x", "y", "z"]).unwrap();
         assert_eq!(keys.nodes.len(), 3);
     }
 
     #[test]
     fn paths_are_bounded() {
         let mut keys = Keys::default();
-        assert_eq!(keys.intern([""], |_| ()), Err(Error::EmptySegment));
-        assert_eq!(keys.intern([], |_| ()), Err(Error::EmptySegment));
-        assert!(keys.intern(["a"; DEPTH_MAX], |_| ()).is_ok());
-        assert_eq!(keys.intern(["a"; DEPTH_MAX + 1], |_| ()), Err(Error::TooDeep));
+        assert_eq!(keys.intern([""]), Err(Error::EmptySegment));
+        assert_eq!(keys.intern([]), Err(Error::EmptySegment));
+        assert!(keys.intern(["a"; DEPTH_MAX]).is_ok());
+        assert_eq!(keys.intern(["a"; DEPTH_MAX + 1]), Err(Error::TooDeep));
     }
 }

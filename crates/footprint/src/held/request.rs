@@ -1,6 +1,6 @@
 use std::cmp::Ordering;
 
-use super::{Error, Key, cell::MODES, key::Keys};
+use super::{Error, Key, key::Keys};
 use crate::Mode;
 
 /// Keys in one request, those above them included: a check walks them all.
@@ -24,7 +24,7 @@ pub enum Need {
 pub struct Use {
     /// The key.
     pub key: Key,
-    /// How.
+    /// How it is used.
     pub mode: Mode,
     /// Units of a pool, else 0.
     pub units: u32,
@@ -34,76 +34,11 @@ pub struct Use {
 /// [`Reservations::request`](super::Reservations::request).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    uses: Uses,
-}
-
-/// Few keys stand in the request itself, so that one fetch brings them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Uses {
-    Few(u8, [Packed; FEW]),
-    Many(Box<Many>),
-}
-
-/// Keys of an ordinary request, those above them included: what fits one block.
-const FEW: usize = super::blocks::TOGETHER;
-
-/// Many keys, or units of a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Many {
-    uses: Vec<Packed>,
-    /// Of each.
-    units: Vec<u32>,
-}
-
-const KEY_BITS: u32 = 28;
-const MODE_BITS: u32 = 3;
-/// Keys known at once: what fits beside a mode and a bit in 32 bits.
-pub const KEYS_MAX: usize = 1 << KEY_BITS;
-/// It stands in line.
-const IN_LINE: u32 = 1 << (KEY_BITS + MODE_BITS);
-
-/// A key, the way it is used, and whether that is waited for in line: four bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Packed(u32);
-
-impl Packed {
-    pub(crate) const NONE: Packed = Packed(0);
-
-    #[inline]
-    fn new(key: Key, mode: Mode) -> Packed {
-        Packed(key.0 | (mode as u32) << KEY_BITS)
-    }
-
-    #[inline]
-    pub(crate) fn key(self) -> Key {
-        Key(self.0 & (KEYS_MAX as u32 - 1))
-    }
-
-    #[inline]
-    pub(crate) fn mode(self) -> Mode {
-        MODES[self.mode_number()]
-    }
-
-    /// The number of the mode.
-    #[inline]
-    pub(crate) fn mode_number(self) -> usize {
-        // There are seven; tables of eight keep the compiler from checking it.
-        (self.0 >> KEY_BITS) as usize % (1 << MODE_BITS)
-    }
-
-    #[inline]
-    pub(crate) fn is_in_line(self) -> bool {
-        self.0 & IN_LINE != 0
-    }
-
-    #[inline]
-    pub(crate) fn set_in_line(&mut self, in_line: bool) {
-        self.0 = if in_line { self.0 | IN_LINE } else { self.0 & !IN_LINE };
-    }
+    uses: Vec<Use>,
 }
 
 impl Request {
-    pub(crate) fn new(needs: &[Need], keys: &Keys) -> Result<Request, Error> {
+    pub(super) fn new(needs: &[Need], keys: &Keys) -> Result<Request, Error> {
         let mut uses: Vec<Use> = Vec::with_capacity(needs.len());
         for need in needs {
             let (key, mode, units) = match *need {
@@ -133,68 +68,22 @@ impl Request {
             }
         }
         compact(&mut uses);
-        if uses.len() > ENTRIES_MAX { Err(Error::TooManyKeys) } else { Ok(Request::pack(&uses)) }
-    }
-
-    pub(crate) fn pack(uses: &[Use]) -> Request {
-        let packed = uses.iter().map(|at| Packed::new(at.key, at.mode));
-        let uses = if uses.len() <= FEW && uses.iter().all(|at| at.units == 0) {
-            let mut few = [Packed::NONE; FEW];
-            few.iter_mut().zip(packed).for_each(|(into, at)| *into = at);
-            Uses::Few(uses.len() as u8, few)
-        } else {
-            let units = uses.iter().map(|at| at.units).collect();
-            Uses::Many(Box::new(Many { uses: packed.collect(), units }))
-        };
-        Request { uses }
+        if uses.len() > ENTRIES_MAX { Err(Error::TooManyKeys) } else { Ok(Request { uses }) }
     }
 
     /// Its uses, each key once, in the order of their numbers.
-    pub fn uses(&self) -> impl Iterator<Item = Use> {
-        (0..self.packed().len()).map(|at| self.at(at))
-    }
-
-    /// One of its uses.
-    pub(crate) fn at(&self, at: usize) -> Use {
-        let packed = self.packed()[at];
-        let units = self.units().map_or(0, |units| units[at]);
-        Use { key: packed.key(), mode: packed.mode(), units }
-    }
-
-    #[inline]
-    pub(crate) fn packed(&self) -> &[Packed] {
-        match &self.uses {
-            Uses::Few(len, few) => &few[..usize::from(*len).min(FEW)],
-            Uses::Many(many) => &many.uses,
-        }
-    }
-
-    /// How many there are, and all places for them, when they are few.
-    #[inline]
-    pub(crate) fn few(&self) -> Option<(u16, &[Packed; FEW])> {
-        match &self.uses {
-            Uses::Few(len, few) => Some((u16::from(*len), few)),
-            Uses::Many(_) => None,
-        }
-    }
-
-    /// Units of each use, when there may be any.
-    #[inline]
-    pub(crate) fn units(&self) -> Option<&[u32]> {
-        match &self.uses {
-            Uses::Few(..) => None,
-            Uses::Many(many) => Some(&many.units),
-        }
+    pub fn uses(&self) -> &[Use] {
+        &self.uses
     }
 
     /// Whether two owners may not have these at the same time: the first key at fault, how this one and the other
     /// would use it. Pools are judged by [`Reservations::conflict`](super::Reservations::conflict).
-    pub(crate) fn conflict(
+    pub(super) fn conflict(
         &self,
         other: &Request,
         capacity: impl Fn(Key) -> u32,
     ) -> Option<(Key, Mode, Mode)> {
-        let (mut left, mut right) = (self.uses().peekable(), other.uses().peekable());
+        let (mut left, mut right) = (self.uses.iter().peekable(), other.uses.iter().peekable());
         while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
             let units = u64::from(a.units) + u64::from(b.units);
             match a.key.cmp(&b.key) {
@@ -231,13 +120,13 @@ mod tests {
     fn duplicates_and_overlaps_leave_the_strongest() {
         use Mode::*;
         let mut keys = Keys::default();
-        let a = keys.intern(["a"], |_| ()).unwrap();
-        let ab = keys.intern(["a", "b"], |_| ()).unwrap();
-        let pool = keys.intern(["gpu"], |_| ()).unwrap();
+        let a = keys.intern(["a"]).unwrap();
+        let ab = keys.intern(["a", "b"]).unwrap();
+        let pool = keys.intern(["gpu"]).unwrap();
         keys.node_mut(pool).unwrap().capacity = Some(4);
         let check = |needs: &[Need], expected: &[(Key, Mode)]| {
             let request = Request::new(needs, &keys).unwrap();
-            let uses: Vec<_> = request.uses().map(|at| (at.key, at.mode)).collect();
+            let uses: Vec<_> = request.uses().iter().map(|at| (at.key, at.mode)).collect();
             assert_eq!(uses, expected, "{needs:?}");
         };
         check(&[Need::Read(a), Need::Read(a)], &[(a, Read)]);
@@ -249,7 +138,7 @@ mod tests {
         check(&[Need::Units(pool, 0)], &[]);
         check(&[], &[]);
         let request = Request::new(&[Need::Units(pool, 1), Need::Units(pool, 3)], &keys).unwrap();
-        assert_eq!(request.at(0).units, 3);
+        assert_eq!(request.uses()[0].units, 3);
         assert_eq!(Request::new(&[Need::Read(pool)], &keys), Err(Error::Pool));
         assert_eq!(Request::new(&[Need::Units(a, 1)], &keys), Err(Error::NoPool(a)));
         assert_eq!(Request::new(&[Need::Read(Key(99))], &keys), Err(Error::Forgotten(Key(99))));

@@ -256,37 +256,3 @@ fn keys_in_use_are_remembered_and_others_forgotten() {
     assert_eq!(world.ends(2), []);
     assert_eq!((world.held.forget_unused(), world.held.keys_len()), (2, 1));
 }
-
-#[test]
-fn ended_together_is_ended_one_after_another() {
-    let texts =
-        ["w a", "r a, w b", "w b, w c", "r a", "u1 gpu, w c", "u2 gpu", "u1 gpu, r d", "w a/x", "w d, r a/y"];
-    for ordered in [false, true] {
-        let [mut one, mut other] = [World::new(), World::new()];
-        for world in [&mut one, &mut other] {
-            world.pool("gpu", 2);
-            let key = world.key("a");
-            world.held.set_ordered(key, ordered).unwrap();
-            let requests: Vec<Request> =
-                (0..50).map(|at| world.request(texts[at * 7 % texts.len()])).collect();
-            world.held.expect(&requests);
-            for (request, owner) in requests.iter().zip(0u64..) {
-                world.held.wait(owner, u128::from(owner % 3), request).unwrap();
-            }
-        }
-        let held = |world: &World| {
-            (0..50u64).filter(|&owner| world.held.standing(owner) == Some(Standing::Holds)).collect()
-        };
-        let mut running: Vec<Owner> = held(&one);
-        while !running.is_empty() {
-            // One that is not there does no harm.
-            running.push(99);
-            let (mut granted, mut expected) = (Vec::new(), Vec::new());
-            let released = other.held.release_all(&running, &mut granted);
-            let ended = running.iter().filter(|&&owner| one.held.release(owner, &mut expected)).count();
-            assert_eq!((granted, released), (expected.clone(), ended));
-            running = expected;
-        }
-        assert!(one.held.is_empty() && other.held.is_empty());
-    }
-}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cadran_footprint::{InOrder, Pending, RuleId, ScopeHash};
+use cadran_footprint::batch::{DrainKey, Pending, RuleId, ScopeHash};
 
 use crate::chance::Chance;
 use crate::sequences;
@@ -13,7 +13,7 @@ struct Item {
     nonce: usize,
 }
 
-impl InOrder for Item {
+impl DrainKey for Item {
     fn scope_hash(&self) -> &ScopeHash {
         &self.hash
     }
@@ -61,7 +61,6 @@ fn drains_as_an_ordered_map_with_last_wins() {
         let nonces: Vec<usize> = drained.iter().map(|item| item.nonce).collect();
         assert_eq!(nonces, map.into_values().collect::<Vec<_>>(), "seed {seed}, way {way}");
         assert!(pending.is_empty());
-        pending.recycle(drained);
     }
 }
 
@@ -78,41 +77,5 @@ fn large_and_hostile_drains_are_right_as_well() {
         }
         let drained = pending.drain();
         assert!(drained.iter().map(|item| item.nonce).eq(map.into_values()), "way {way}");
-        pending.recycle(drained);
-    }
-}
-
-/// Repeated items are looked for among the recent ones only while that pays. Whether they are or not, and when that begins
-/// and ends, changes nothing.
-#[test]
-fn items_that_come_again_after_a_while_win_all_the_same() {
-    let mut pending = Pending::new();
-    for seed in 0..sequences(30).min(3_000) {
-        let mut chance = Chance::new(seed);
-        let mut map = BTreeMap::new();
-        let mut known: Vec<ScopeHash> = Vec::new();
-        let mut nonce = 0;
-        // Stretches in which all are new, some come again, or most do.
-        for _ in 0..12 {
-            let again = chance.pick(&[0, 5, 50, 95]);
-            for _ in 0..chance.below(1_500) {
-                let hash = match known.len() {
-                    len if len > 0 && chance.below(100) < again => known[chance.below(len as u64) as usize],
-                    _ => hash(&mut chance, 0, nonce),
-                };
-                known.push(hash);
-                map.insert((hash, RuleId(0)), nonce);
-                pending.enqueue(Item { hash, rule: RuleId(0), nonce }).unwrap();
-                nonce += 1;
-            }
-        }
-        let drained = pending.drain();
-        assert!(
-            drained
-                .iter()
-                .map(|item| (item.hash, item.nonce))
-                .eq(map.into_iter().map(|(at, nonce)| (at.0, nonce)))
-        );
-        pending.recycle(drained);
     }
 }

@@ -114,7 +114,7 @@ impl Pair {
                 let names = NAMES.iter().take(self.keys.len());
                 let keys: Vec<Key> = names.map(|name| self.held.key(name.split('/')).unwrap()).collect();
                 for holder in self.plain.owners.values() {
-                    assert!(holder.request.uses().all(|at| !self.held.path(at.key).is_empty()));
+                    assert!(holder.request.uses().iter().all(|at| !self.held.path(at.key).is_empty()));
                 }
                 self.keys = keys;
             }
@@ -152,8 +152,8 @@ impl Pair {
                     let key = stop.as_ref().map(|stop| stop.wanted.key);
                     let before = self.plain.owners.values().filter(|other| match other.state {
                         State::Ticket { number: earlier, .. } if earlier < number => {
-                            let mut uses = other.request.uses().filter(|at| Some(at.key) == key);
-                            uses.any(|at| self.plain.use_stopped(&at, Some(earlier)).is_some())
+                            let mut uses = other.request.uses().iter().filter(|at| Some(at.key) == key);
+                            uses.any(|at| self.plain.use_stopped(at, Some(earlier)).is_some())
                         }
                         _ => false,
                     });

@@ -2,7 +2,6 @@
 //!
 //! `CADRAN_FOOTPRINT_SEQUENCES=3000000 cargo test -p cadran-footprint --release --test guarantees` looks longer.
 
-mod allocation;
 mod chance;
 mod drain;
 mod held;

@@ -52,7 +52,7 @@ impl Plain {
         }
         self.arrivals += 1;
         let watched = self.stopped(request, None).unwrap().wanted;
-        let ordered = request.uses().any(|at| self.ordered.contains(&at.key));
+        let ordered = request.uses().iter().any(|at| self.ordered.contains(&at.key));
         let state = if ordered || self.tries_max <= 1 {
             State::Ticket { number: self.arrivals, tries: 1 }
         } else {
@@ -79,7 +79,7 @@ impl Plain {
     /// Ends what an owner holds or waits for.
     pub(crate) fn leave(&mut self, owner: Owner) -> Vec<Owner> {
         let holder = self.owners.remove(&owner).unwrap();
-        let freed: Vec<Key> = holder.request.uses().map(|at| at.key).collect();
+        let freed: Vec<Key> = holder.request.uses().iter().map(|at| at.key).collect();
         match holder.state {
             State::Eager { .. } => Vec::new(),
             _ => self.serve(&freed),
@@ -94,7 +94,7 @@ impl Plain {
     /// The first use that is not to be had: against those that hold and those with a ticket, or a ticket before this
     /// number.
     pub(crate) fn stopped(&self, request: &Request, before: Option<u64>) -> Option<Stop> {
-        request.uses().find_map(|wanted| self.use_stopped(&wanted, before))
+        request.uses().iter().find_map(|wanted| self.use_stopped(wanted, before))
     }
 
     pub(crate) fn use_stopped(&self, wanted: &Use, before: Option<u64>) -> Option<Stop> {
@@ -105,7 +105,7 @@ impl Plain {
         };
         let (mut units, mut by, mut users) = (u64::from(wanted.units), Vec::new(), Vec::new());
         for (&owner, holder) in self.owners.iter().filter(|(_, holder)| in_the_way(holder.state)) {
-            for has in holder.request.uses().filter(|has| has.key == wanted.key) {
+            for has in holder.request.uses().iter().filter(|has| has.key == wanted.key) {
                 units += u64::from(has.units);
                 users.push(owner);
                 if wanted.mode.excludes(has.mode) {

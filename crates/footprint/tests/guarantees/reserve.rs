@@ -1,6 +1,6 @@
 //! Reserving, by the guarantees of the specification, for both kinds of scheduler.
 
-use cadran_footprint::{
+use cadran_footprint::batch::{
     Footprint, Interned, KeyUse, PendingRewrite, Phase, ResourceKey, RuleId, Scheduler, SchedulerKind, Set,
     Stamps, TxId,
 };
@@ -208,81 +208,26 @@ fn long_footprints_and_long_lists_agree_as_well() {
             let answer = scheduler.reserve(TX, &mut rewrite.clone());
             assert_eq!(answer.is_ok(), free, "seed {seed}");
             if let Err(conflict) = answer {
-                assert!(rewrite.footprint.set(conflict.set).contains(&conflict.key), "seed {seed}");
+                assert!(rewrite.footprint.uses().contains(&(conflict.set, conflict.key)), "seed {seed}");
             }
         }
     }
 }
 
-/// Mostly keys whose hashes are all the same, chosen by somebody who has read the source: one factor of the product is
-/// nothing. The second kind is so in all tables, the first only in that for single rewrites.
-fn chosen(chance: &mut Chance, known: u64) -> ResourceKey {
-    let other = chance.below(known);
-    match chance.below(5) {
-        0..2 => ResourceKey::new(0x9e37_79b9_7f4a_7c15, other),
-        2..4 => ResourceKey::new(other, 0xd1b5_4a32_d192_ed03),
-        _ => ResourceKey::new(7, other),
-    }
-}
-
-/// More chosen keys than a table has places for them.
-#[test]
-fn chosen_keys_agree_as_well() {
-    for seed in 0..sequences(2_000) / 100 {
-        let mut chance = Chance::new(seed);
-        let known = chance.pick(&[40, 400, 4_000]);
-        let made: Vec<PendingRewrite> = (0..200u64)
-            .map(|at| {
-                let footprint = (0..chance.below(30)).fold(Footprint::new(), |all, _| {
-                    let key = chosen(&mut chance, known);
-                    all.with(chance.pick(&Set::ALL), key)
-                });
-                let mut scope_hash = [0; 32];
-                scope_hash[..8].copy_from_slice(&at.to_be_bytes());
-                PendingRewrite { scope_hash, footprint, ..PendingRewrite::default() }
-            })
-            .collect();
-        let [radix, pairwise] = KINDS.map(|kind| {
-            let mut scheduler = Scheduler::new(kind);
-            let mut phases = Vec::new();
-            // Several lists in one transaction, more than are shared, with single rewrites between them.
-            for some in made.chunks(30) {
-                some.iter().for_each(|rewrite| scheduler.enqueue(TX, rewrite.clone()).unwrap());
-                let mut drained = scheduler.drain_for_tx(TX);
-                scheduler.reserve_all(TX, &mut drained);
-                phases.extend_from_slice(drained.phases());
-                phases.extend(some.iter().take(3).map(|rewrite| {
-                    let mut rewrite = rewrite.clone();
-                    let _ = scheduler.reserve(TX, &mut rewrite);
-                    rewrite.phase
-                }));
-            }
-            phases
-        });
-        assert_eq!(radix, pairwise, "seed {seed}");
-    }
-}
-
 /// The rule of the specification, key by key.
 fn excluded(one: &Footprint, other: &Footprint) -> bool {
-    one.sets().any(|(a, keys)| {
-        let mut against = other.sets().filter(|(b, _)| a.class() == b.class() && a.mode().excludes(b.mode()));
-        against.any(|(_, others)| keys.iter().any(|key| others.contains(key)))
-    })
+    let excludes =
+        |&(a, key): &(Set, ResourceKey)| other.uses().iter().any(|&(b, rival)| key == rival && a.excludes(b));
+    one.uses().iter().any(excludes)
 }
 
 #[test]
 fn all_at_once_is_one_after_another() {
     for seed in 0..sequences(2_000) {
         let mut chance = Chance::new(seed);
-        let keys = chance.pick(&[None, Some(1), Some(4)]);
         let rewrites: Vec<PendingRewrite> = (0..chance.below(100))
             .map(|_| {
-                let scope_hash = [chance.next() as u8; 32];
-                let footprint = match keys {
-                    Some(keys) => of_length(&mut chance, keys),
-                    None => random(&mut chance),
-                };
+                let (scope_hash, footprint) = ([chance.next() as u8; 32], random(&mut chance));
                 PendingRewrite { scope_hash, footprint, ..PendingRewrite::default() }
             })
             .collect();
@@ -294,8 +239,8 @@ fn all_at_once_is_one_after_another() {
                 let admitted = scheduler.reserve_all(TX, &mut drained);
                 assert_eq!(drained.iter().filter(|at| at.phase == Phase::Reserved).count(), admitted);
             } else {
-                for place in 0..drained.len() {
-                    let _ = scheduler.reserve_at(TX, &mut drained, place);
+                for rewrite in &mut drained {
+                    let _ = scheduler.reserve(TX, rewrite);
                 }
             }
             drained.iter().map(|rewrite| rewrite.phase).collect::<Vec<Phase>>()
@@ -306,97 +251,6 @@ fn all_at_once_is_one_after_another() {
         }
         assert_eq!(phases(SchedulerKind::Radix, false), expected, "seed {seed}");
     }
-}
-
-/// Of so many keys, of which few are known.
-fn of_length(chance: &mut Chance, keys: usize) -> Footprint {
-    let mut footprint = Footprint::new();
-    while footprint.len() < keys {
-        footprint.insert(chance.pick(&Set::ALL), ResourceKey::new(chance.below(2), chance.below(80)));
-    }
-    footprint
-}
-
-/// As above, with so many that they are sifted together, and some that come later. Keys are wanted by few, by very many, or
-/// were chosen to collide.
-#[test]
-fn many_at_once_are_one_after_another() {
-    for (known, hot, is_chosen) in [
-        (1 << 40, 0, false),
-        (200_000, 0, false),
-        (30_000, 0, false),
-        (3_000, 0, false),
-        (1 << 40, 90, false),
-        (20_000, 0, true),
-    ] {
-        let mut chance = Chance::new(known ^ hot);
-        let made: Vec<PendingRewrite> = (0..12_000)
-            .map(|_| {
-                let mut footprint = Footprint::new();
-                if chance.below(100) < hot {
-                    footprint.insert(Set::EdgeReads, ResourceKey::new(2, 0));
-                }
-                for _ in 0..3 + chance.below(3) {
-                    let key = match is_chosen {
-                        true => chosen(&mut chance, known),
-                        false => ResourceKey::new(1, chance.below(known)),
-                    };
-                    footprint.insert(chance.pick(&Set::ALL), key);
-                }
-                let mut scope_hash = [0; 32];
-                scope_hash[..8].copy_from_slice(&chance.next().to_be_bytes());
-                PendingRewrite { scope_hash, footprint, ..PendingRewrite::default() }
-            })
-            .collect();
-        let at_once = at_once_as_one_by_one(&made, &format!("{known} {hot} {is_chosen}"));
-        assert!(at_once.contains(&true) && (known > 1 << 30 || at_once.contains(&false)));
-    }
-}
-
-#[test]
-fn very_many_of_one_key_at_once_are_one_after_another() {
-    // Half of them write one of ten keys, from the first on, and the others take more than are looked for in one table.
-    let mut chance = Chance::new(1);
-    let made: Vec<PendingRewrite> = (0..150_000)
-        .map(|_| {
-            let mut scope_hash = [0; 32];
-            scope_hash[..8].copy_from_slice(&chance.next().to_be_bytes());
-            let footprint = match chance.below(2) {
-                0 => footprint(&[(Set::NodeWrites, chance.below(10))]),
-                _ => footprint(&[(chance.pick(&Set::ALL), chance.below(1 << 20))]),
-            };
-            PendingRewrite { scope_hash, footprint, ..PendingRewrite::default() }
-        })
-        .collect();
-    let admitted = at_once_as_one_by_one(&made, "one key").iter().filter(|&&admitted| admitted).count();
-    assert!((140_000..150_000).contains(&admitted), "{admitted}");
-}
-
-/// Asks for all but the last twelfth at once and one by one, and for the last then, twice. Says who was admitted.
-fn at_once_as_one_by_one(made: &[PendingRewrite], case: &str) -> Vec<bool> {
-    let (all, later) = made.split_at(made.len() / 12 * 11);
-    let [at_once, one_by_one] = [true, false].map(|at_once| {
-        let mut scheduler = Scheduler::new(SchedulerKind::Radix);
-        let mut answers = Vec::new();
-        // The second time with what the first one left behind.
-        for tx in [TX, TxId(2)] {
-            all.iter().for_each(|rewrite| scheduler.enqueue(tx, rewrite.clone()).unwrap());
-            let mut drained = scheduler.drain_for_tx(tx);
-            if at_once {
-                scheduler.reserve_all(tx, &mut drained);
-            } else {
-                for place in 0..drained.len() {
-                    let _ = scheduler.reserve_at(tx, &mut drained, place);
-                }
-            }
-            answers.extend(drained.phases().iter().map(|phase| *phase == Phase::Reserved));
-            answers.extend(later.iter().map(|rewrite| scheduler.reserve(tx, &mut rewrite.clone()).is_ok()));
-            scheduler.finalize_tx(tx);
-        }
-        answers
-    });
-    assert!(at_once == one_by_one, "{case}");
-    at_once
 }
 
 #[test]
@@ -413,7 +267,7 @@ fn duplicate_and_overlapping_keys_in_one_footprint_are_harmless() {
     let (mut interned, mut stamps) = (Interned::default(), Stamps::new(4));
     let uses = [KeyUse::write(1), KeyUse::read(1), KeyUse::read(2), KeyUse::read(1)];
     let number = interned.add_uses(&uses).unwrap();
-    assert_eq!(interned.get(number), [KeyUse::write(1), KeyUse::read(2)]);
+    assert_eq!(interned.get(number), [KeyUse::read(2), KeyUse::write(1)]);
     // And without being put in order first.
     assert!(stamps.reserve(&uses) && !stamps.reserve(&[KeyUse::read(1)]));
     assert!(stamps.reserve(&[KeyUse::read(2)]));

@@ -1,4 +1,4 @@
-use crate::{Footprint, NodeKey};
+use super::{DrainKey, Footprint, NodeKey};
 
 /// The hash of a rewrite's scope, all of it: the first part of the order in which rewrites are drained.
 pub type ScopeHash = [u8; 32];
@@ -38,22 +38,7 @@ pub struct PendingRewrite {
     pub phase: Phase,
 }
 
-/// A rewrite that was drained, and how far it has come since.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rewrite<'a> {
-    /// The hash of its scope.
-    pub scope_hash: &'a ScopeHash,
-    /// Its rule.
-    pub compact_rule: RuleId,
-    /// Where it applies.
-    pub scope: NodeKey,
-    /// What it reads, writes and claims.
-    pub footprint: &'a Footprint,
-    /// How far it has come.
-    pub phase: Phase,
-}
-
-impl crate::pending::InOrder for PendingRewrite {
+impl DrainKey for PendingRewrite {
     #[inline]
     fn scope_hash(&self) -> &ScopeHash {
         &self.scope_hash

@@ -1,4 +1,8 @@
-use crate::{Mode, mix};
+use std::hash::BuildHasher;
+
+use rustc_hash::FxBuildHasher;
+
+use crate::Mode;
 
 /// One resource: an instance of a graph and an id that is local to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +41,11 @@ pub enum Class {
     Attachment,
     /// Boundary ports.
     Port,
+}
+
+impl Class {
+    /// How many classes there are.
+    pub const COUNT: usize = 4;
 }
 
 /// One of the eight sets of a footprint.
@@ -92,49 +101,12 @@ impl Set {
             Set::PortsIn | Set::PortsOut => Mode::Claim,
         }
     }
-}
 
-/// How the keys of a set are used, in three bits: the class, and whether they are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ClassUse(u8);
-
-impl ClassUse {
-    const fn of(set: Set) -> ClassUse {
-        ClassUse(set.class() as u8 | (!matches!(set.mode(), Mode::Read) as u8) << 2)
-    }
-
-    /// Of the number of a class, and one when keys are written.
-    pub(crate) const fn new(class: u8, writes: u8) -> ClassUse {
-        ClassUse(class | writes << 2)
-    }
-
-    /// Of its three bits; others are not looked at.
-    pub(crate) const fn from_bits(bits: u8) -> ClassUse {
-        ClassUse(bits & 7)
-    }
-
-    #[inline]
-    pub(crate) const fn bits(self) -> u8 {
-        self.0
-    }
-
-    /// The number of the class.
-    #[inline]
-    pub(crate) const fn class(self) -> u8 {
-        self.0 & 3
+    /// Whether a key in this set and the same key in the other may not be used together.
+    pub fn excludes(self, other: Set) -> bool {
+        self.class() == other.class() && self.mode().excludes(other.mode())
     }
 }
-
-/// How the keys of each set are used.
-const USES: [ClassUse; 8] = {
-    let mut uses = [ClassUse(0); 8];
-    let mut at = 0;
-    while at < 8 {
-        uses[at] = ClassUse::of(Set::ALL[at]);
-        at += 1;
-    }
-    uses
-};
 
 /// Why a footprint was refused: the first key at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,10 +122,8 @@ pub struct Conflict {
 /// It must say at least as much as the rewrite does: what is not declared is not protected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// All sets one after another, in the order of [`Set::ALL`], each sorted.
-    keys: Vec<ResourceKey>,
-    /// Where each set ends.
-    ends: [u32; 8],
+    /// Sorted, in the order of [`Set::ALL`].
+    uses: Vec<(Set, ResourceKey)>,
     factor_mask: u64,
 }
 
@@ -165,12 +135,9 @@ impl Footprint {
 
     /// Adds a key to a set; once is enough.
     pub fn insert(&mut self, set: Set, key: ResourceKey) -> &mut Footprint {
-        let range = self.range(set);
-        if let Err(at) = self.keys[range.clone()].binary_search(&key) {
-            let at = range.start + at;
-            self.keys.insert(at, key);
-            self.ends[set as usize..].iter_mut().for_each(|end| *end += 1);
-            self.factor_mask |= 1 << (hash(set.class(), key) >> 58);
+        if let Err(at) = self.uses.binary_search(&(set, key)) {
+            self.uses.insert(at, (set, key));
+            self.factor_mask |= factor(set.class(), key);
         }
         self
     }
@@ -182,45 +149,24 @@ impl Footprint {
     }
 
     /// The keys of a set, sorted.
-    pub fn set(&self, set: Set) -> &[ResourceKey] {
-        &self.keys[self.range(set)]
+    pub fn set(&self, set: Set) -> impl Iterator<Item = ResourceKey> {
+        self.uses.iter().filter(move |(of, _)| *of == set).map(|(_, key)| *key)
     }
 
-    /// Sets that hold any keys, with their keys.
+    /// All keys with their sets, sorted.
     #[inline]
-    pub fn sets(&self) -> impl Iterator<Item = (Set, &[ResourceKey])> {
-        let mut start = 0;
-        Set::ALL.into_iter().zip(self.ends).filter_map(move |(set, end)| {
-            let keys = &self.keys[start..end as usize];
-            start = end as usize;
-            (!keys.is_empty()).then_some((set, keys))
-        })
-    }
-
-    /// All keys, in the order of [`Set::ALL`].
-    pub(crate) fn keys(&self) -> &[ResourceKey] {
-        &self.keys
-    }
-
-    /// The keys of each set that holds any, and how they are used.
-    #[inline]
-    pub(crate) fn uses(&self) -> impl Iterator<Item = (ClassUse, &[ResourceKey])> {
-        self.sets().map(|(set, keys)| (USES[set as usize], keys))
-    }
-
-    /// The set of a key, by its place.
-    pub(crate) fn set_at(&self, at: usize) -> Set {
-        Set::ALL[self.ends.iter().filter(|&&end| end as usize <= at).count().min(7)]
+    pub fn uses(&self) -> &[(Set, ResourceKey)] {
+        &self.uses
     }
 
     /// How many keys it holds.
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.uses.len()
     }
 
     /// Whether it holds no key.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.uses.is_empty()
     }
 
     /// A bit for each key, out of 64: footprints without a common bit have no common key. It is computed from the keys,
@@ -234,72 +180,17 @@ impl Footprint {
         if self.factor_mask & other.factor_mask == 0 {
             return None;
         }
-        for (set, keys) in self.sets() {
-            for (theirs, their_keys) in other.sets() {
-                if set.class() == theirs.class()
-                    && set.mode().excludes(theirs.mode())
-                    && let Some(key) = common(keys, their_keys)
-                {
-                    return Some(Conflict { set, key });
-                }
-            }
-        }
-        None
-    }
-
-    fn range(&self, set: Set) -> std::ops::Range<usize> {
-        let start = (set as usize).checked_sub(1).map_or(0, |before| self.ends[before]);
-        start as usize..self.ends[set as usize] as usize
+        let excluded = |&&(set, key): &&(Set, ResourceKey)| {
+            let mut rivals = Set::ALL.into_iter().filter(|rival| set.excludes(*rival));
+            rivals.any(|rival| other.uses.binary_search(&(rival, key)).is_ok())
+        };
+        self.uses.iter().find(excluded).map(|&(set, key)| Conflict { set, key })
     }
 }
 
-/// The first key that two sorted lists share.
-fn common(mut left: &[ResourceKey], mut right: &[ResourceKey]) -> Option<ResourceKey> {
-    while let ([a, left_rest @ ..], [b, right_rest @ ..]) = (left, right) {
-        match a.cmp(b) {
-            std::cmp::Ordering::Equal => return Some(*a),
-            std::cmp::Ordering::Less => left = left_rest,
-            std::cmp::Ordering::Greater => right = right_rest,
-        }
-    }
-    None
-}
-
-/// The hash of a key of a class.
-#[inline]
-pub(crate) const fn hash(class: Class, key: ResourceKey) -> u64 {
-    MixedKey::new(class as u8, key).hash()
-}
-
-/// A key as it is hashed: its class is mixed in, and one multiplication is left to do. Of one class, different keys stay
-/// different.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct MixedKey([u64; 2]);
-
-impl MixedKey {
-    #[inline]
-    pub(crate) const fn new(class: u8, key: ResourceKey) -> MixedKey {
-        MixedKey(mix::factors(key.instance ^ (class as u64) << 62, key.local))
-    }
-
-    #[inline]
-    pub(crate) const fn hash(self) -> u64 {
-        mix::fold(self.0[0], self.0[1])
-    }
-}
-
-/// A key as it is hashed, and how it is to be used.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MixedUse {
-    pub(crate) key: MixedKey,
-    pub(crate) used: ClassUse,
-}
-
-impl MixedUse {
-    #[inline]
-    pub(crate) const fn new(used: ClassUse, key: ResourceKey) -> MixedUse {
-        MixedUse { key: MixedKey::new(used.class(), key), used }
-    }
+/// The bit of a key in a factor mask.
+fn factor(class: Class, key: ResourceKey) -> u64 {
+    1 << (FxBuildHasher.hash_one((class, key)) >> 58)
 }
 
 #[cfg(test)]
@@ -314,10 +205,10 @@ mod tests {
             footprint.insert(Set::NodeReads, key(local)).insert(Set::PortsIn, key(local + 10));
         }
         footprint.insert(Set::NodeWrites, key(1));
-        assert_eq!(footprint.set(Set::NodeReads), [key(1), key(2), key(3)]);
-        assert_eq!(footprint.set(Set::PortsIn), [key(11), key(12), key(13)]);
-        assert_eq!(footprint.set(Set::NodeWrites), [key(1)]);
-        assert_eq!(footprint.set(Set::PortsOut), []);
+        assert!(footprint.set(Set::NodeReads).eq([key(1), key(2), key(3)]));
+        assert!(footprint.set(Set::PortsIn).eq([key(11), key(12), key(13)]));
+        assert!(footprint.set(Set::NodeWrites).eq([key(1)]));
+        assert!(footprint.set(Set::PortsOut).eq([]));
         assert_eq!(footprint.len(), 7);
     }
 
