@@ -97,6 +97,8 @@ impl Home {
         let mut command = cadran();
         command.arg("serve").arg("--data").arg(self.data()).arg("--jobs").arg(self.path("jobs"));
         command.args(["--listen", "127.0.0.1:0", "--stop-patience", "1"]).args(args);
+        // What jobs write below their working directory goes with the home.
+        command.current_dir(self.dir.path());
         let log = fs::File::options().create(true).append(true).open(self.path("log")).expect("a log file");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         command
