@@ -17,6 +17,7 @@ mod kills;
 mod layers;
 mod licences;
 mod packages;
+mod page;
 mod program;
 mod random_jobs;
 mod readme;
@@ -42,6 +43,8 @@ Usage: cargo xtask COMMAND
   fuzzing overload | writers [--rounds N] | builders [--commits N]
                                 Figures of the fuzzing pipeline: what gives under overload, many writers of one file,
                                 builders that are killed
+  page [--check | --test]       Build the web page into crates/http/page/dist (needs npm); --check says whether that is
+                                what the source gives, --test tries the page in Chromium against a server
   bad-input DIR                 Write the corpus of bad job files
   sim [--seeds A..B] […]        The simulation: years of schedules with faults, held to the law; sim --help says more
   random-jobs [--jobs N] [--server-jobs N] [--seed S]
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Some("fuzz") => fuzz::run(rest),
         Some("fuzzing") => fuzzing::run(rest),
         Some("bad-input") => bad_input::run(rest),
+        Some("page") => page::run(rest),
         Some("sim") => sim::run(rest),
         Some("random-jobs") => random_jobs::run(rest),
         Some("help" | "--help" | "-h") | None => {

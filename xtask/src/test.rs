@@ -3,7 +3,7 @@ use std::process::Command;
 use crate::buckets::Buckets;
 use crate::database::{self, Database};
 use crate::program::{self, Watch, is_there, program};
-use crate::{Trouble, check, readme};
+use crate::{Trouble, check, page, readme};
 
 /// Set for everything that the README's commands start, so that the test command among them does not start itself
 /// over and over.
@@ -57,6 +57,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
         parts.play("tests", || tests(&options));
         parts.play("planted bugs", planted_bugs);
         parts.play("doc tests", doc_tests);
+        parts.play("page", || page(&options));
         parts.play("checks", || passed(check::run()));
         parts.play("README", || passed(readme::run()));
     } else {
@@ -297,6 +298,16 @@ fn provide_clients(options: &Options, command: &mut Command) {
 fn planted_bugs() -> Result<Played, String> {
     let mut test = program("cargo test --locked --package cadran-sim --features planted --test planted");
     program::run(&mut test).map(|()| Played::Passed)
+}
+
+fn page(options: &Options) -> Result<Played, String> {
+    if options.quick || std::env::var_os(page::SKIP_PAGE).is_some() {
+        return Ok(Played::Skipped("the page is not tried in a browser"));
+    }
+    if !is_there("npm --version") {
+        return Ok(Played::Skipped("npm, which brings the page's tools, is not installed"));
+    }
+    page::check().and_then(|()| page::test()).map(|()| Played::Passed)
 }
 
 fn doc_tests() -> Result<Played, String> {

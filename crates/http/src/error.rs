@@ -68,6 +68,54 @@ impl ApiError {
             .header(WWW_AUTHENTICATE, "Bearer error=\"invalid_token\"")
     }
 
+    pub(crate) fn no_session() -> ApiError {
+        ApiError::new(StatusCode::UNAUTHORIZED, "session_ended", "this session has ended")
+            .help("`cadran open` on the server's machine prints a link that opens a new one")
+            .header(WWW_AUTHENTICATE, "Bearer")
+    }
+
+    pub(crate) fn bad_code() -> ApiError {
+        ApiError::new(
+            StatusCode::UNAUTHORIZED,
+            "bad_code",
+            "this link was used already, or is older than a minute",
+        )
+        .help("`cadran open` on the server's machine prints a new one")
+        .header(WWW_AUTHENTICATE, "Bearer")
+    }
+
+    pub(crate) fn no_such_session(name: &str) -> ApiError {
+        ApiError::new(
+            StatusCode::NOT_FOUND,
+            "no_such_session",
+            format!("there is no session {}", shown(name)),
+        )
+        .help("GET /api/v1/sessions lists them")
+    }
+
+    pub(crate) fn read_only() -> ApiError {
+        ApiError::new(StatusCode::FORBIDDEN, "read_only", "this session may look and change nothing")
+            .help("`cadran open` without --read-only gives one that may")
+    }
+
+    pub(crate) fn foreign_host(host: &str) -> ApiError {
+        ApiError::new(
+            StatusCode::FORBIDDEN,
+            "foreign_host",
+            format!("this server does not answer browsers as {}", shown(host)),
+        )
+        .help("open it by its address or as localhost, or name the host with `cadran serve --host-name NAME`")
+    }
+
+    pub(crate) fn foreign_origin() -> ApiError {
+        ApiError::new(
+            StatusCode::FORBIDDEN,
+            "foreign_origin",
+            "a browser's request must come from this server's own page",
+        )
+        .help("programs send the token: `Authorization: Bearer TOKEN`")
+    }
+
     pub(crate) fn too_many_bad_tokens(retry_after_secs: u64) -> ApiError {
         ApiError::new(
             StatusCode::TOO_MANY_REQUESTS,
@@ -90,7 +138,7 @@ impl ApiError {
             format!("{} does not answer {}", shown(path), shown(method)),
         )
         .help("GET /api/v1/openapi.json lists the methods of every path")
-        .header(ALLOW, if path.starts_with("/api/") { "GET, HEAD, POST" } else { "GET, HEAD" })
+        .header(ALLOW, if path.starts_with("/api/") { "GET, HEAD, POST, DELETE" } else { "GET, HEAD" })
     }
 
     pub(crate) fn bad_job_name(error: &NameError) -> ApiError {
@@ -196,6 +244,16 @@ impl ApiError {
             format!("{limit} logs are being followed already"),
         )
         .help("close one, or read the log without follow")
+        .header(RETRY_AFTER, 5)
+    }
+
+    pub(crate) fn too_many_watchers(limit: usize) -> ApiError {
+        ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_watchers",
+            format!("{limit} streams of events are open already"),
+        )
+        .help("close one; a page closes its stream while it is hidden")
         .header(RETRY_AFTER, 5)
     }
 

@@ -3,34 +3,37 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use flate2::Compression;
+use hyper::body::Body as _;
 use tokio::time::Instant;
 
 use crate::error::ApiError;
-use crate::{ApiState, Peer};
-
-/// The one path that answers without a token: load balancers and supervisors have none.
-pub(crate) const OPEN_PATH: &str = "/health";
+use crate::{ApiState, access, page};
 
 /// Stands around the whole router, unknown paths included: an endpoint added tomorrow is closed without anyone
-/// remembering to close it.
-pub(crate) async fn guard(State(state): State<ApiState>, request: Request, next: Next) -> Response {
-    let open = request.uri().path() == OPEN_PATH && matches!(*request.method(), Method::GET | Method::HEAD);
-    let response = if open {
-        answer(request, next).await
-    } else {
-        match check_token(&state, request.headers(), peer_of(&request)) {
-            Ok(()) => answer(request, next).await,
-            Err(error) => error.into_response(),
+/// remembering to close it. The page itself holds no data and is open.
+pub(crate) async fn guard(State(state): State<ApiState>, mut request: Request, next: Next) -> Response {
+    if let Some(response) = page::answer(&request) {
+        return response;
+    }
+    let takes_gzip = page::accepts_gzip(request.headers());
+    let response = match access::decide(&state, &request) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            answer(request, next).await
         }
+        Err(error) => error.into_response(),
     };
+    let response = if takes_gzip { packed(response).await } else { response };
     closed(response)
 }
 
@@ -42,6 +45,27 @@ async fn answer(request: Request, next: Next) -> Response {
         Ok(response) => response,
         Err(_) => ApiError::too_slow().into_response(),
     }
+}
+
+/// Below this packing saves no packet; above the other, the time to pack is felt.
+const PACKED_BYTES_MIN: u64 = 1024;
+const PACKED_BYTES_MAX: u64 = 16 << 20;
+
+/// Packs an answer of JSON, which is whole in memory already. Logs and streams go as they are.
+async fn packed(response: Response) -> Response {
+    let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    let len = response.body().size_hint().exact().unwrap_or(0);
+    if !is_json || !(PACKED_BYTES_MIN..=PACKED_BYTES_MAX).contains(&len) {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let Ok(bytes) = axum::body::to_bytes(body, len as usize).await else {
+        return ApiError::bug("an answer in memory could not be read").into_response();
+    };
+    head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    head.headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    head.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(head, Body::from(page::gzip(&bytes, Compression::fast())))
 }
 
 /// Headers that keep a browser from making anything of an answer but data.
@@ -60,31 +84,19 @@ fn closed(mut response: Response) -> Response {
     response
 }
 
-fn peer_of(request: &Request) -> IpAddr {
-    request.extensions().get::<Peer>().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |peer| peer.0.ip())
-}
-
-/// The right token always passes, also from an address that failed often: on one machine everybody is 127.0.0.1, and a
-/// neighbour's wrong guesses must not lock the owner out. Guessing 256 bits is hopeless at any rate; the limit is
+/// Counts a request that came with nothing that opens, or with something wrong; with an error when its source had too
+/// many. The right token always passes, also from an address that failed often: on one machine everybody is 127.0.0.1,
+/// and a neighbour's wrong guesses must not lock the owner out. Guessing 256 bits is hopeless at any rate; the limit is
 /// there to make the trying visible and cheap to refuse.
-fn check_token(state: &ApiState, headers: &HeaderMap, peer: IpAddr) -> Result<(), ApiError> {
-    let given = bearer(headers);
-    if given.is_some_and(|given| state.token.matches(given)) {
-        return Ok(());
-    }
+pub(crate) fn count_failure(state: &ApiState, peer: IpAddr) -> Option<ApiError> {
     let mut failures = state.failures.0.lock().unwrap_or_else(PoisonError::into_inner);
-    match failures.count(peer, Instant::now()) {
-        Some(retry_after) => {
-            tracing::warn!(%peer, "too many requests without the right token");
-            Err(ApiError::too_many_bad_tokens(retry_after.as_secs() + 1))
-        }
-        None if given.is_some() => Err(ApiError::bad_token()),
-        None => Err(ApiError::no_token()),
-    }
+    let retry_after = failures.count(peer, Instant::now())?;
+    tracing::warn!(%peer, "too many requests without the right token");
+    Some(ApiError::too_many_bad_tokens(retry_after.as_secs() + 1))
 }
 
 /// The token of exactly one `Authorization: Bearer` header. The scheme's case does not matter (RFC 9110).
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (value, None) = (values.next()?.as_bytes(), values.next()) else {
         return None;

@@ -19,21 +19,29 @@
 //!
 //! It knows nothing of deciding and of SQL text: it carries commands in and records out.
 //!
-//! Invariants: every path but `/health` needs the token, also those that do not exist; a name or an id from outside is
+//! The page for browsers is built into the binary: its source is in `page/`, and what is sent is in `page/dist`.
+//!
+//! Invariants: every path but `/health`, the page's own files and signing in needs the token or a session, also those
+//! that do not exist, and what a request may do is decided in one function (`access::decide`); a name or an id from outside is
 //! parsed into its strict type before anything looks for it, and a step's name is only compared with names that are
 //! there; unknown fields are refused; every error has one shape, made in one file; the OpenAPI document lists every
 //! endpoint, since both come from one table.
 #![forbid(unsafe_code)]
 
+mod access;
 mod admin;
 mod endpoint;
 mod error;
+mod events;
 mod guard;
 pub mod instant;
+mod lines;
 mod listen;
+mod page;
 mod range;
 mod request;
 mod server;
+mod session;
 mod state;
 pub mod token;
 mod view;
@@ -41,8 +49,10 @@ mod worker;
 
 pub use admin::{DoorCounts, ExecutorDesk, JobCall, executor_router};
 pub use endpoint::{openapi, router};
+pub use events::{EventLog, LiveChange};
 pub use listen::{Limits, Peer, serve};
 pub use server::{ExecutorGroup, ExecutorLine, FileProblem, Health, JobConflict, LiveEvent, Server};
+pub use session::Sessions;
 pub use state::ApiState;
 pub use token::{Token, TokenHash};
 pub use worker::worker_router;

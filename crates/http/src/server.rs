@@ -1,9 +1,13 @@
+use std::sync::Arc;
+
 use cadran_core::{
     Command, Executor, GroupName, Holding, JobName, Millis, Refusal, Reply, RunId, RunStatus, StepRecord,
     Waiting,
 };
 use futures::future::BoxFuture;
 use tokio::sync::broadcast;
+
+use crate::EventLog;
 
 /// What the API asks of the running server. Records are read from the store and logs from their files; everything
 /// that is decided, or known only to the loop, comes through here.
@@ -59,9 +63,20 @@ pub trait Server: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
-    /// Live events from now on. A receiver that falls behind loses the oldest, so an event is a hint to look at the
+    /// Runs that are active, and that wait for their turn.
+    fn load(&self) -> (usize, usize);
+
+    /// The next dues of these jobs, in their order, asked of the loop at once.
+    fn next_dues(&self, jobs: &[JobName]) -> Vec<Option<Millis>>;
+
+    /// What changed lately. Every change is in the store before it is here.
+    fn event_log(&self) -> Arc<EventLog>;
+
+    /// Runs that change from now on. A receiver that falls behind loses the oldest, so an event is a hint to look at the
     /// store, never the only word of something.
-    fn events(&self) -> broadcast::Receiver<LiveEvent>;
+    fn events(&self) -> broadcast::Receiver<LiveEvent> {
+        self.event_log().runs().subscribe()
+    }
 }
 
 /// Two jobs whose runs can exclude one another.

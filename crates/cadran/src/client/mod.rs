@@ -29,7 +29,9 @@ pub use share::{add_shares, run_name, shares};
 pub use table::{Cell, Colour, Table, instant, status_colour, took};
 pub use wait::wait_for;
 
-use crate::commands::{executors, history, jobs, logs, pause, ps, resume, retry, show, stop, trigger, why};
+use crate::commands::{
+    executors, history, jobs, logs, open, pause, ps, resume, retry, show, stop, trigger, why,
+};
 
 /// Which server, and how to answer.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -72,6 +74,7 @@ pub enum Commands {
     Retry(retry::Args),
     Jobs(jobs::Args),
     Executors(executors::Args),
+    Open(open::Args),
 }
 
 impl Commands {
@@ -90,6 +93,7 @@ impl Commands {
             Commands::Retry(args) => block_on(args.client.json, retry::run(args)),
             Commands::Jobs(args) => block_on(args.client.json, jobs::run(args)),
             Commands::Executors(args) => block_on(args.client.json, executors::run(args)),
+            Commands::Open(args) => block_on(args.client.json, open::run(args)),
         }
     }
 }

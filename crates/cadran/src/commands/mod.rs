@@ -9,6 +9,7 @@ pub mod import;
 pub mod jobs;
 pub mod logs;
 pub mod next;
+pub mod open;
 pub mod pause;
 pub mod plan;
 pub mod ps;

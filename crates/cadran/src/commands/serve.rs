@@ -12,7 +12,7 @@ use cadran_core::{Dialect, Executor, GroupName, Order, Seats, Start, Work, Zone}
 use cadran_engine::{Engine, Event, JobChange, Options};
 use cadran_exec::worker::Presence;
 use cadran_exec::{Hub, HubOptions, Local, LocalOptions, LogDir, Remote, RemoteOptions, Tokens};
-use cadran_http::{ApiState, FileProblem, token};
+use cadran_http::{ApiState, EventLog, FileProblem, LiveChange, Sessions, token};
 use cadran_place::Limits;
 use cadran_spec::{
     Change, Diagnostic, FileDiagnostics, Folder, ReadOptions, Scan, WatchHandle, WatchOptions,
@@ -60,6 +60,9 @@ pub struct Args {
     /// Allow an address other machines can reach, because something in front of it speaks TLS.
     #[arg(long)]
     behind_proxy: bool,
+    /// A name by which browsers may call this server, beside its address and localhost; may be given several times.
+    #[arg(long, env = "CADRAN_HOST_NAME", value_name = "NAME", value_delimiter = ',')]
+    host_name: Vec<String>,
     /// File of executor groups, their addresses and tokens [default: DATA/executors.yaml].
     #[arg(long, env = "CADRAN_EXECUTORS", value_name = "FILE")]
     executors: Option<PathBuf>,
@@ -193,14 +196,16 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     // From here on a signal is a request to stop in good order, also one that comes before we are ready.
     let mut stops = Stops::listen()?;
     let running = server::start(line.clone(), clock, engine, store.clone(), orders)?;
-    let watch = watch(folder, line.clone(), problems.clone())?;
+    let watch = watch(folder, line.clone(), problems.clone(), running.events.clone())?;
     if !args.no_executor_jobs {
         executors.let_write(JobFiles::new(&jobs, reading, watch.caller(), line, store.clone()));
     }
     let pruning = tokio::spawn(prune(store.clone(), logs.clone()));
 
     let desk = Arc::new(Desk::new(&running, problems).with_executors(executors.clone()));
-    let api = cadran_http::router(ApiState::new(desk, store, logs, token.hash()));
+    let sessions = Sessions::open(&args.data.join("sessions.json"));
+    let api = ApiState::new(desk, store, logs, token.hash()).with_sessions(sessions, args.host_name.clone());
+    let api = cadran_http::router(api);
     let (stop_http, http_stopped) = tokio::sync::oneshot::channel::<()>();
     let http = tokio::spawn(cadran_http::serve(
         listener,
@@ -505,10 +510,19 @@ fn problem_views(file: &FileDiagnostics, root: &Path) -> Vec<FileProblem> {
     file.diagnostics.iter().map(view).collect()
 }
 
-fn watch(folder: Folder, line: Line, problems: Problems) -> anyhow::Result<WatchHandle> {
+fn watch(
+    folder: Folder,
+    line: Line,
+    problems: Problems,
+    events: Arc<EventLog>,
+) -> anyhow::Result<WatchHandle> {
     let root = folder.root().to_owned();
     let watch = cadran_spec::watch(folder, WatchOptions::default(), move |scan: Scan| {
+        let problems_changed = scan.diagnostics_changed;
         let changes = take_scan(scan, &root, &problems);
+        if problems_changed {
+            events.push(vec![LiveChange::Problems]);
+        }
         if !changes.is_empty() {
             tracing::info!(changes = changes.len(), "job files changed");
             line.tell(Event::Jobs(changes));

@@ -4,10 +4,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use cadran_core::{Command, Holding, JobId, JobName, Millis, Refusal, Reply, RunId, StepRecord, Waiting};
 use cadran_engine::Engine;
-use cadran_http::{ExecutorGroup, FileProblem, Health, JobConflict, LiveEvent, Server};
+use cadran_http::{EventLog, ExecutorGroup, FileProblem, Health, JobConflict, Server};
 use futures::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::broadcast;
 
 use super::clock::{self, Clock};
 use super::exclusions::exclusions;
@@ -26,7 +25,7 @@ pub struct Desk {
     clock: Clock,
     metrics: PrometheusHandle,
     health: StoreHealth,
-    events: broadcast::Sender<LiveEvent>,
+    events: Arc<EventLog>,
     problems: Problems,
     executors: Option<Arc<Executors>>,
 }
@@ -173,8 +172,18 @@ impl Server for Desk {
         clock::wall()
     }
 
-    fn events(&self) -> broadcast::Receiver<LiveEvent> {
-        self.events.subscribe()
+    fn load(&self) -> (usize, usize) {
+        self.look(Engine::active_and_waiting).unwrap_or_default()
+    }
+
+    fn next_dues(&self, jobs: &[JobName]) -> Vec<Option<Millis>> {
+        let (jobs, now) = (jobs.to_vec(), clock::wall());
+        let due = move |engine: &Engine, job: &JobName| next_due(engine, engine.catalog().find(job)?, now);
+        self.look(move |engine| jobs.iter().map(|job| due(engine, job)).collect()).unwrap_or_default()
+    }
+
+    fn event_log(&self) -> Arc<EventLog> {
+        self.events.clone()
     }
 }
 

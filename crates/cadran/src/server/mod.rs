@@ -18,10 +18,10 @@ use std::thread;
 use cadran_core::{Command, Refusal, Reply, Report};
 use cadran_engine::{Engine, Event};
 use cadran_exec::Sink;
-use cadran_http::LiveEvent;
+use cadran_http::EventLog;
 use cadran_store::Store;
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 pub use desk::{Desk, Problems};
@@ -37,9 +37,6 @@ use turn::{Mail, Orders, Turn};
 
 /// Mail from outside that may wait for one turn of the loop: far more than arrives in one, far less than hurts.
 const INBOX_MAX: usize = 10_000;
-
-/// Live events a slow watcher may be behind before it misses some; the store has them all.
-const EVENTS_MAX: usize = 4_096;
 
 /// The way to the loop, before and while it runs. Cheap to clone.
 #[derive(Clone)]
@@ -94,7 +91,7 @@ pub struct Running {
     /// Its record.
     pub store: Store,
     /// Its events.
-    pub events: broadcast::Sender<LiveEvent>,
+    pub events: Arc<EventLog>,
     /// Its counters.
     pub metrics: PrometheusHandle,
     /// Whether its record can be written.
@@ -111,12 +108,17 @@ pub fn start(
     store: Store,
     orders: Orders,
 ) -> std::io::Result<Running> {
-    let (events, _) = broadcast::channel(EVENTS_MAX);
+    let events = Arc::new(EventLog::new(clock::wall()));
     let (batches, to_record) = mpsc::unbounded_channel();
     let (metrics, handle) = Metrics::new();
     let health = StoreHealth::good();
-    let recording =
-        tokio::spawn(recorder::record(store.clone(), to_record, line.inbox.clone(), health.clone()));
+    let recording = tokio::spawn(recorder::record(
+        store.clone(),
+        to_record,
+        line.inbox.clone(),
+        health.clone(),
+        events.clone(),
+    ));
     let turn = Turn {
         engine,
         clock,

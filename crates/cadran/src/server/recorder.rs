@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cadran_core::Batch;
 use cadran_engine::Event;
+use cadran_http::{EventLog, LiveChange};
 use cadran_store::Store;
 use tokio::sync::mpsc;
 
@@ -18,6 +19,17 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// Rows that go into one transaction before the next one starts: a commit of this size takes a fraction of a second.
 const ROWS_MAX: usize = 50_000;
+
+/// A batch on its way to the store.
+#[derive(Debug)]
+pub struct Recording {
+    /// The number of the batch.
+    pub seq: u64,
+    /// Its rows.
+    pub batch: Batch,
+    /// What whoever watches is told once the rows are in the store: who then looks there finds them.
+    pub changes: Vec<LiveChange>,
+}
 
 /// Whether the last commit succeeded.
 #[derive(Clone, Debug, Default)]
@@ -46,21 +58,24 @@ impl StoreHealth {
 /// bounded by the runs that are live.
 pub async fn record(
     store: Store,
-    mut batches: mpsc::UnboundedReceiver<(u64, Batch)>,
+    mut batches: mpsc::UnboundedReceiver<Recording>,
     inbox: Arc<Inbox<Mail>>,
     health: StoreHealth,
+    events: Arc<EventLog>,
 ) {
-    while let Some((seq, mut batch)) = batches.recv().await {
+    while let Some(Recording { seq, mut batch, mut changes }) = batches.recv().await {
         let mut seqs = vec![seq];
         while batch.len() < ROWS_MAX {
-            let Ok((seq, later)) = batches.try_recv() else { break };
-            seqs.push(seq);
-            batch.append(later);
+            let Ok(mut later) = batches.try_recv() else { break };
+            seqs.push(later.seq);
+            batch.append(later.batch);
+            changes.append(&mut later.changes);
         }
         let refused = commit(&store, &batch, &health).await;
         for seq in seqs {
             inbox.put(Mail::Event(Event::Committed { seq, refused: refused.clone() }));
         }
+        events.push(changes);
     }
 }
 

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use cadran_core::{Batch, Command, Order, Refusal, Reply, RunId};
+use cadran_core::{Command, JobName, Order, Refusal, Reply, RunId};
 use cadran_engine::{Effects, Engine, Event, Token};
 use cadran_plan::Build;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use super::clock::Clock;
 use super::inbox::Inbox;
 use super::metrics::Metrics;
-use cadran_http::LiveEvent;
+use super::recorder::Recording;
+use cadran_http::{EventLog, LiveChange};
 
 /// What arrives at the loop.
 pub enum Mail {
@@ -43,16 +44,16 @@ pub struct Turn {
     pub clock: Clock,
     /// Brings what happened.
     pub inbox: Arc<Inbox<Mail>>,
-    /// Takes batches to the store.
-    pub batches: mpsc::UnboundedSender<(u64, Batch)>,
+    /// Takes batches to the store, each with what whoever watches is told once it is there.
+    pub batches: mpsc::UnboundedSender<Recording>,
     /// Takes orders to the executor.
     pub orders: Orders,
     /// Reads ended runs back.
     pub recall: Recall,
     /// Builds indexes.
     pub builds: Sender<Build>,
-    /// Tells whoever watches.
-    pub events: broadcast::Sender<LiveEvent>,
+    /// Tells whoever watches of changes that nothing is written for.
+    pub events: Arc<EventLog>,
     /// Counts.
     pub metrics: Metrics,
 }
@@ -66,6 +67,8 @@ impl Turn {
         let mut tokens = 0;
         let mut mail = Vec::new();
         let mut ended = false;
+        // Jobs that were paused or resumed in this turn.
+        let mut switched: Vec<JobName> = Vec::new();
         while !ended {
             self.inbox.take(self.patience(), &mut mail);
             let now = self.clock.now();
@@ -74,6 +77,9 @@ impl Turn {
                     Mail::Event(event) => self.engine.handle(event, now),
                     Mail::Command(command, answer) => {
                         tokens += 1;
+                        if let Command::Pause { job } | Command::Resume { job } = &command {
+                            switched.push(job.clone());
+                        }
                         answers.insert(Token(tokens), answer);
                         self.engine.handle(Event::Command(Token(tokens), command), now);
                     }
@@ -91,7 +97,8 @@ impl Turn {
             self.engine.handle(Event::Time, now);
             let effects = self.engine.take_effects();
             self.metrics.turn(&self.engine, &effects, planned_tick, now);
-            self.carry_out(effects, &mut answers);
+            let changes = self.changes(&effects, &mut switched);
+            self.carry_out(effects, changes, &mut answers);
             if let Some(build) = self.engine.build_index(now) {
                 // The builder lives as long as the loop; without it the planner does without an index.
                 let _ = self.builds.send(build);
@@ -107,16 +114,34 @@ impl Turn {
         wall.into_iter().chain(mono).min()
     }
 
+    /// What whoever watches is told of a turn.
+    fn changes(&self, effects: &Effects, switched: &mut Vec<JobName>) -> Vec<LiveChange> {
+        let name = |job| self.engine.catalog().name(job).cloned();
+        let jobs = effects.batch.jobs.iter().map(|put| put.name.clone());
+        let removed = effects.batch.removed.iter().filter_map(|removed| name(removed.job));
+        let jobs = switched.drain(..).chain(jobs).chain(removed).map(|job| LiveChange::Job { job });
+        let runs = effects.changes.iter().filter_map(|change| {
+            Some(LiveChange::Run { run: change.run, job: name(change.job)?, status: change.status })
+        });
+        let skips = effects.batch.skips.iter().filter_map(|skip| {
+            Some(LiveChange::Skip { job: name(skip.job)?, count: skip.count, reason: skip.reason })
+        });
+        jobs.chain(runs).chain(skips).collect()
+    }
+
     fn carry_out(
         &mut self,
         effects: Effects,
+        changes: Vec<LiveChange>,
         answers: &mut BTreeMap<Token, oneshot::Sender<Result<Reply, Refusal>>>,
     ) {
         // Orders first: those that must wait for a commit are still held back by the engine.
         if !effects.orders.is_empty() {
             (self.orders)(effects.orders);
         }
-        if effects.seq > 0 && self.batches.send((effects.seq, effects.batch)).is_err() {
+        if effects.seq == 0 {
+            self.events.push(changes);
+        } else if self.batches.send(Recording { seq: effects.seq, batch: effects.batch, changes }).is_err() {
             tracing::error!("the recorder has ended; nothing more can be made durable");
         }
         for (token, reply) in effects.replies {
@@ -126,10 +151,6 @@ impl Turn {
         }
         for (token, run, share) in effects.recalls {
             (self.recall)(token, run, share);
-        }
-        for change in effects.changes {
-            // Without receivers nobody watches.
-            let _ = self.events.send(LiveEvent { run: change.run, status: change.status });
         }
     }
 }

@@ -61,10 +61,10 @@ pub(super) async fn list(
     show_begun(&state, None, &mut found).await?;
     let next = found.last().filter(|_| found.len() >= limit).map(|job| job.put.name.to_string());
     let mut decoder = Decoder::default();
-    let jobs = found
-        .iter()
-        .map(|job| JobItem::new(job, &mut decoder, state.server.next_due(&job.put.name)))
-        .collect();
+    let names: Vec<JobName> = found.iter().map(|job| job.put.name.clone()).collect();
+    // One question to the loop for the whole page: it has runs to start.
+    let dues = state.server.next_dues(&names).into_iter().chain(std::iter::repeat(None));
+    let jobs = found.iter().zip(dues).map(|(job, due)| JobItem::new(job, &mut decoder, due)).collect();
     Ok(Json(JobPage { jobs, next }))
 }
 

@@ -1,10 +1,13 @@
+mod event;
 mod executor;
 mod follow;
 mod history;
 mod job;
+mod line;
 mod log;
 mod run;
 mod service;
+mod session;
 mod upcoming;
 mod why;
 
@@ -25,7 +28,7 @@ use crate::error::ApiError;
 use crate::guard::guard;
 use service::OpenApiText;
 
-/// The API: every endpoint, closed but for `/health`.
+/// The page and the API: every endpoint, closed but for `/health` and signing in.
 pub fn router(state: ApiState) -> Router {
     let (endpoints, document) = endpoints().split_for_parts();
     endpoints
@@ -60,6 +63,13 @@ fn endpoints() -> OpenApiRouter<ApiState> {
         .routes(routes!(why::conflicts))
         .routes(routes!(log::list))
         .routes(routes!(log::read))
+        .routes(routes!(line::lines))
+        .routes(routes!(line::search))
+        .routes(routes!(event::events))
+        .routes(routes!(session::show, session::sign_in, session::sign_out))
+        .routes(routes!(session::list))
+        .routes(routes!(session::end))
+        .routes(routes!(session::make_code))
         .routes(routes!(history::history))
         .routes(routes!(history::skips))
         .routes(routes!(upcoming::upcoming))

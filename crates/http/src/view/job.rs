@@ -143,6 +143,7 @@ pub(crate) struct ParamItem {
 
 /// A step of a job.
 #[derive(Serialize, ToSchema)]
+#[schema(as = JobStepItem)]
 pub(crate) struct StepItem {
     name: String,
     /// `shell`, `program` or `script`.

@@ -1,6 +1,7 @@
 //! The test bench: a scripted server, the memory store with known records, a listener.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,13 +12,13 @@ use cadran_core::{
 };
 use cadran_exec::LogDir;
 use cadran_http::{
-    ApiState, FileProblem, Health, JobConflict, Limits, LiveEvent, Server, Token, router, serve,
+    ApiState, EventLog, FileProblem, Health, JobConflict, Limits, LiveChange, Server, Token, router, serve,
 };
 use cadran_spec::{ScheduleText, encode};
 use cadran_store::Store;
 use futures::future::BoxFuture;
 use tokio::net::TcpListener;
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::wire::Wire;
@@ -35,7 +36,8 @@ pub(crate) struct Scripted {
     pub(crate) commands: Mutex<Vec<Command>>,
     pub(crate) answering: Mutex<Box<Answering>>,
     pub(crate) health: Mutex<Health>,
-    pub(crate) events: broadcast::Sender<LiveEvent>,
+    pub(crate) events: Arc<EventLog>,
+    pub(crate) looks: AtomicUsize,
 }
 
 impl Server for Scripted {
@@ -134,8 +136,17 @@ impl Server for Scripted {
         NOW
     }
 
-    fn events(&self) -> broadcast::Receiver<LiveEvent> {
-        self.events.subscribe()
+    fn load(&self) -> (usize, usize) {
+        (3, 1)
+    }
+
+    fn next_dues(&self, jobs: &[JobName]) -> Vec<Option<Millis>> {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        jobs.iter().map(|job| self.next_due(job)).collect()
+    }
+
+    fn event_log(&self) -> Arc<EventLog> {
+        self.events.clone()
     }
 }
 
@@ -163,7 +174,8 @@ impl Bench {
             commands: Mutex::default(),
             answering: Mutex::new(Box::new(|_| Ok(Reply::Done))),
             health: Mutex::new(health),
-            events: broadcast::channel(16).0,
+            events: Arc::new(EventLog::new(NOW)),
+            looks: AtomicUsize::new(0),
         });
         let store = Store::open("memory:").await.unwrap();
         store.commit(&records()).await.unwrap();
@@ -222,18 +234,23 @@ impl Bench {
 
     /// Returns when everybody who follows has heard everything and listens again.
     pub(crate) async fn settle(&self) {
-        let _ = self.server.events.send(LiveEvent { run: run(999), status: RunStatus::Running });
-        while !self.server.events.is_empty() {
+        self.server.events.push(vec![changed(run(999), RunStatus::Running)]);
+        while !self.server.events.runs().is_empty() {
             tokio::task::yield_now().await;
         }
     }
 
     /// Records a change of a run, then says so.
     pub(crate) async fn change(&self, update: RunUpdate) {
-        let event = LiveEvent { run: update.run, status: update.status };
+        let change = changed(update.run, update.status);
         self.store.commit(&Batch { runs: vec![update], ..Batch::default() }).await.unwrap();
-        let _ = self.server.events.send(event);
+        self.server.events.push(vec![change]);
     }
+}
+
+/// A change of a run of `nightly`.
+pub(crate) fn changed(run: RunId, status: RunStatus) -> LiveChange {
+    LiveChange::Run { run, job: "nightly".parse().unwrap(), status }
 }
 
 /// What waits for something that may never come: a red test beats one that hangs.

@@ -5,6 +5,8 @@ mod commands;
 mod hostile;
 mod listener;
 mod logs;
+mod page_types;
+mod pages;
 mod records;
 mod shares;
 mod walker;

@@ -209,7 +209,7 @@ async fn waiting_for_a_run_ends_with_its_change() {
     let waiting =
         tokio::spawn(async move { wire.get("/api/v1/runs/0000000000018?wait_ms=20000").await.json() });
     // The named moment: the endpoint listens.
-    while bench.server.events.receiver_count() == 0 {
+    while bench.server.events.runs().receiver_count() == 0 {
         tokio::task::yield_now().await;
     }
     bench.change(update(20, RunStatus::Failed, vec![])).await;

@@ -1,0 +1,383 @@
+// Made from the OpenAPI document by `cargo xtask page`. Do not edit.
+
+export type ChildItem = {
+  executor?: string | null;
+  id: string;
+  job: string;
+  link: string;
+  share?: number | null;
+  status: string;
+};
+
+export type CodeBody = {
+  read_only?: boolean;
+};
+
+export type ConflictItem = {
+  by_params: boolean;
+  job: string;
+  other: string;
+  other_touches: string;
+  touches: string;
+};
+
+export type ConflictPage = {
+  conflicts: (ConflictItem)[];
+  cut: boolean;
+};
+
+export type Done = {
+  result: string;
+  run?: string | null;
+};
+
+export type DueItem = {
+  due: string;
+  due_ms: i64;
+  job: string;
+};
+
+export type ErrorBody = {
+  error: ErrorShape;
+};
+
+export type ErrorShape = {
+  code: string;
+  help?: string | null;
+  message: string;
+};
+
+export type ExecutorItem = {
+  address: string;
+  dialect: string;
+  labels?: Record<string, string>;
+  silent_ms?: (i64 | null);
+  since?: string | null;
+  since_ms?: (i64 | null);
+};
+
+export type ExecutorPage = {
+  groups: (GroupItem)[];
+};
+
+export type FootprintItem = {
+  capacity: Record<string, number>;
+  claims: (string)[];
+  on_conflict: string;
+  ordered: boolean;
+  reads: (string)[];
+  writes: (string)[];
+};
+
+export type Forecast = {
+  from: string;
+  from_ms: i64;
+  runs: (number)[];
+};
+
+export type GroupItem = {
+  executors: (ExecutorItem)[];
+  name: string;
+  typed: boolean;
+};
+
+export type HealthItem = {
+  ready: boolean;
+  status: string;
+  store_ok: boolean;
+  uptime_ms: i64;
+  version: string;
+};
+
+export type HistoryItem = ((RunItem & {
+  kind: "run";
+}) | (SkipItem & {
+  kind: "skip";
+}));
+
+export type HistoryPage = {
+  history: (HistoryItem)[];
+  next?: string | null;
+};
+
+export type JobDetail = (JobItem & {
+  footprint?: (FootprintItem | null);
+  history: string;
+  next_dues: (string)[];
+  next_dues_ms: (i64)[];
+  params: (ParamItem)[];
+  policy?: (PolicyItem | null);
+  problems: (ProblemItem)[];
+  steps: (StepItem)[];
+  timeout_ms?: (i64 | null);
+});
+
+export type JobItem = {
+  description?: string;
+  labels?: Record<string, string>;
+  last_run?: (LastRunItem | null);
+  name: string;
+  next_due?: string | null;
+  next_due_ms?: (i64 | null);
+  paused_at?: string | null;
+  paused_at_ms?: (i64 | null);
+  removed_at?: string | null;
+  removed_at_ms?: (i64 | null);
+  revision: number;
+  schedules: (ScheduleItem)[];
+  source?: string;
+  state: string;
+  watermark?: string | null;
+  watermark_ms?: (i64 | null);
+};
+
+export type JobPage = {
+  jobs: (JobItem)[];
+  next?: string | null;
+};
+
+export type LastRunItem = {
+  due: string;
+  due_ms: i64;
+  id: string;
+  status: string;
+};
+
+export type LinePage = {
+  attempt: number;
+  bytes: number;
+  ended: boolean;
+  from: number;
+  lines: (string)[];
+  total: number;
+};
+
+export type LogItem = {
+  attempt: number;
+  bytes: number;
+  share?: number | null;
+  step: string;
+  step_no: number;
+};
+
+export type LogPage = {
+  ended: boolean;
+  logs: (LogItem)[];
+  run: string;
+  status: string;
+};
+
+export type LoginCode = {
+  code: string;
+  expires_in_ms: i64;
+};
+
+export type MatchPage = {
+  lines: (number)[];
+  next?: number | null;
+  total: number;
+};
+
+export type ParamItem = {
+  default: string;
+  name?: string | null;
+  required: boolean;
+};
+
+export type PolicyItem = {
+  at_most_once: boolean;
+  catchup_window_ms: i64;
+  misfire: string;
+  overlap: string;
+  priority: number;
+  skip_if_successful: boolean;
+};
+
+export type ProblemItem = {
+  code: string;
+  column: number;
+  file: string;
+  help?: string | null;
+  line: number;
+  message: string;
+  rendered: string;
+  severity: string;
+};
+
+export type ProblemPage = {
+  problems: (ProblemItem)[];
+};
+
+export type RunDetail = (RunItem & {
+  children?: (ChildItem)[];
+  steps: (StepItem)[];
+});
+
+export type RunItem = {
+  addresses?: (string)[];
+  attempt: number;
+  due: string;
+  due_ms: i64;
+  duration_ms?: (i64 | null);
+  ended: boolean;
+  ended_at?: string | null;
+  ended_at_ms?: (i64 | null);
+  executor?: string | null;
+  explanation: string;
+  id: string;
+  job: string;
+  late_ms?: (i64 | null);
+  params?: Record<string, string>;
+  parent?: string | null;
+  promised_at: string;
+  promised_at_ms: i64;
+  revision: number;
+  share?: number | null;
+  shares?: (ShareCounts | null);
+  skip_reason?: string | null;
+  started_at?: string | null;
+  started_at_ms?: (i64 | null);
+  status: string;
+  trigger: string;
+};
+
+export type RunPage = {
+  next?: string | null;
+  runs: (RunItem)[];
+};
+
+export type ScheduleItem = {
+  action: string;
+  description: string;
+  text: string;
+  timezone: string;
+};
+
+export type SeatItem = {
+  address: string;
+  attempt: number;
+  duration_ms?: (i64 | null);
+  ended_at?: string | null;
+  ended_at_ms?: (i64 | null);
+  index: number;
+  log_id: number;
+  message?: string | null;
+  ordered_at: string;
+  ordered_at_ms: i64;
+  status: string;
+  total: number;
+};
+
+export type SessionItem = {
+  agent: string;
+  current: boolean;
+  name: string;
+  read_only: boolean;
+  since: string;
+  since_ms: i64;
+  used: string;
+  used_ms: i64;
+};
+
+export type SessionPage = {
+  sessions: (SessionItem)[];
+};
+
+export type SessionState = {
+  read_only: boolean;
+  session?: string | null;
+  signed_in: boolean;
+};
+
+export type ShareCounts = {
+  failed: number;
+  succeeded: number;
+  total: number;
+};
+
+export type SignInBody = {
+  code?: string | null;
+  read_only?: boolean;
+  token?: string | null;
+};
+
+export type SkipItem = {
+  at: string;
+  at_ms: i64;
+  count: number;
+  explanation: string;
+  first_due: string;
+  first_due_ms: i64;
+  id: string;
+  job: string;
+  last_due: string;
+  last_due_ms: i64;
+  reason: string;
+};
+
+export type SkipPage = {
+  next?: string | null;
+  skips: (SkipItem)[];
+};
+
+export type StepItem = {
+  attempt: number;
+  duration_ms?: (i64 | null);
+  ended_at?: string | null;
+  ended_at_ms?: (i64 | null);
+  executors?: (SeatItem)[];
+  exit_code?: number | null;
+  lost: number;
+  message?: string | null;
+  name: string;
+  output?: string | null;
+  started_at?: string | null;
+  started_at_ms?: (i64 | null);
+  status: string;
+};
+
+export type TriggerBody = {
+  addresses?: (string)[];
+  params?: Record<string, unknown>;
+  parent?: string | null;
+};
+
+export type Triggered = {
+  job: string;
+  run: string;
+};
+
+export type UpcomingPage = {
+  from: string;
+  from_ms: i64;
+  to: string;
+  to_ms: i64;
+  upcoming: (DueItem)[];
+};
+
+export type WaitsFor = {
+  before: number;
+  in_line: boolean;
+  job?: string | null;
+  key?: string | null;
+  kind: string;
+  run?: string | null;
+  since?: string | null;
+  since_ms?: (i64 | null);
+  ticket: boolean;
+  tries: number;
+  wanted?: string | null;
+};
+
+export type Why = {
+  explanation: string;
+  holds?: (string)[];
+  job: string;
+  run: string;
+  since?: string | null;
+  since_ms?: (i64 | null);
+  status: string;
+  waits_for?: (WaitsFor | null);
+};
+
+export type i64 = number;

@@ -1,0 +1,79 @@
+// Pictures made of bars and cells. Each has a table beside it that says the same.
+import type { JSX } from "preact";
+
+export interface Column {
+  ok: number;
+  bad: number;
+  coming: number;
+}
+
+/** Stacked columns: what ended well at the bottom, what did not on top, what is to come in outline. */
+export function Columns({ columns, nowAt, label }: { columns: Column[]; nowAt: number; label: string }): JSX.Element {
+  const top = Math.max(1, ...columns.map((column) => column.ok + column.bad + column.coming));
+  const height = (count: number): number => (count === 0 ? 0 : Math.max(2, (count / top) * 60));
+  const paths = { ok: "", bad: "", coming: "" };
+  columns.forEach((column, at) => {
+    let y = 64;
+    for (const kind of ["ok", "bad", "coming"] as const) {
+      const tall = height(column[kind]);
+      if (tall === 0) continue;
+      y -= tall;
+      paths[kind] += `M${at * 8 + 1} ${y}h6v${tall}h-6z`;
+    }
+  });
+  return (
+    <svg class="columns" viewBox={`0 0 ${columns.length * 8} 65`} preserveAspectRatio="none" role="img" aria-label={label}>
+      <path class="p-ok" d={paths.ok} />
+      <path class="p-bad" d={paths.bad} />
+      <path class="p-coming" d={paths.coming} />
+      <path class="p-base" d={`M0 64.5h${columns.length * 8}`} />
+      <path class="p-now" d={`M${nowAt * 8} 0v65`} />
+    </svg>
+  );
+}
+
+/** Counts in buckets that double: for lateness and duration. */
+export interface Bucket {
+  upTo: number;
+  count: number;
+}
+
+export function buckets(values: number[], first: number): Bucket[] {
+  const made: Bucket[] = [];
+  for (let upTo = first; ; upTo *= 4) {
+    const count = values.filter((value) => value <= upTo && value > (made.length === 0 ? -Infinity : upTo / 4)).length;
+    made.push({ upTo, count });
+    if (values.every((value) => value <= upTo) || made.length >= 16) return made;
+  }
+}
+
+/** Five steps of one colour. */
+export const heatLevel = (count: number, top: number): number => (count === 0 ? 0 : Math.min(5, 1 + Math.floor((Math.log(count) / Math.log(Math.max(2, top))) * 4.999)));
+
+const CELL = 14;
+
+/** Rows of cells, all of one level in one path: a day of minutes is six elements. */
+export function Heat({ rows, label, picked, onPick }: { rows: number[][]; label: string; picked: [number, number] | undefined; onPick: (row: number, column: number) => void }): JSX.Element {
+  const top = Math.max(1, ...rows.flat());
+  const paths = ["", "", "", "", "", ""];
+  rows.forEach((cells, row) =>
+    cells.forEach((count, column) => {
+      paths[heatLevel(count, top)] += `M${column * CELL} ${row * CELL}h${CELL - 2}v${CELL - 2}h-${CELL - 2}z`;
+    }),
+  );
+  const width = Math.max(1, ...rows.map((cells) => cells.length)) * CELL;
+  const pick = (event: MouseEvent): void => {
+    const box = (event.currentTarget as SVGElement).getBoundingClientRect();
+    const column = Math.floor(((event.clientX - box.left) / box.width) * (width / CELL));
+    const row = Math.floor(((event.clientY - box.top) / box.height) * rows.length);
+    if (rows[row]?.[column] !== undefined) onPick(row, column);
+  };
+  return (
+    <svg class="heat" viewBox={`0 0 ${width} ${rows.length * CELL}`} role="img" aria-label={label} onClick={pick}>
+      {paths.map((path, level) => (
+        <path key={level} class={`h${level}`} d={path} />
+      ))}
+      {picked !== undefined && <rect class="picked" x={picked[1] * CELL - 1} y={picked[0] * CELL - 1} width={CELL} height={CELL} />}
+    </svg>
+  );
+}

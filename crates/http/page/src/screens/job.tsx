@@ -1,0 +1,193 @@
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+
+import type { HistoryItem, HistoryPage, JobDetail, Triggered } from "../api";
+import { buckets, type Bucket } from "../bars";
+import { mayChange, post, query } from "../client";
+import { useData } from "../data";
+import { Dialog, Empty, Head, Labels, Loaded, Status, Time } from "../parts";
+import { go, place, setQuery } from "../route";
+import { durationText, fullText, jobZone, shortText } from "../time";
+import { took } from "./runlist";
+
+export function Job({ name }: { name: string }): JSX.Element {
+  const data = useData<JobDetail>(`/jobs/${encodeURIComponent(name)}`, { kinds: ["job", "run"], job: name });
+  const [asks, setAsks] = useState<"trigger" | "pause" | "resume" | undefined>();
+  const zoneOfJob = data.value?.schedules[0]?.timezone;
+  useEffect(() => {
+    jobZone.value = zoneOfJob;
+    return () => {
+      jobZone.value = undefined;
+    };
+  }, [zoneOfJob]);
+  return (
+    <Loaded data={data}>
+      {(job) => (
+        <>
+          <Head title={job.name} sub={<><Status word={job.state} />{job.paused_at_ms != null && <> since <Time ms={job.paused_at_ms} /></>} {job.description ?? ""} <Labels labels={job.labels} /></>}>
+            {mayChange() && job.state !== "removed" && (
+              <>
+                <button type="button" onClick={() => setAsks(job.state === "paused" ? "resume" : "pause")}>{job.state === "paused" ? "Resume" : "Pause"}</button>
+                <button type="button" class="main" onClick={() => setAsks("trigger")}>Run now</button>
+              </>
+            )}
+          </Head>
+          {job.problems.length > 0 && (
+            <div class="note bad" role="alert">
+              <strong>Its file has an error, so the definition before the edit is in force.</strong>
+              {job.problems.map((problem, no) => <pre key={no}>{problem.rendered}</pre>)}
+            </div>
+          )}
+          <History name={job.name} />
+          <div class="two">
+            <section class="panel">
+              <h2>Schedule</h2>
+              {job.schedules.length === 0 ? <p class="muted">It runs by hand, or when another run asks for it.</p> : (
+                <ul class="plain">{job.schedules.map((one, no) => <li key={no}><strong>{one.description}</strong> <span class="muted"><code>{one.text}</code> {one.timezone}{one.action !== "start" && `, ${one.action}s runs`}</span></li>)}</ul>
+              )}
+              <h3>Next dues</h3>
+              {job.next_dues_ms.length === 0 ? <p class="muted">{job.state === "paused" ? "None while it is paused." : "None."}</p> : (
+                <ol class="dues">{job.next_dues_ms.map((due) => <li key={due}><Time ms={due} /> <span class="muted"><Time ms={due} ago /></span></li>)}</ol>
+              )}
+            </section>
+            <section class="panel">
+              <h2>Definition</h2>
+              <dl class="facts">
+                <div><dt>File</dt><dd>{job.source === undefined || job.source === "" ? "–" : <code>{job.source}</code>}</dd></div>
+                <div><dt>Revision</dt><dd>{job.revision}</dd></div>
+                {job.policy != null && <>
+                  <div><dt>While it is on</dt><dd>{job.policy.overlap}</dd></div>
+                  <div><dt>Missed dues</dt><dd>{job.policy.misfire}, up to {durationText(job.policy.catchup_window_ms)} back</dd></div>
+                  <div><dt>Priority</dt><dd>{job.policy.priority}</dd></div>
+                </>}
+                {job.timeout_ms != null && <div><dt>Time limit</dt><dd>{durationText(job.timeout_ms)}</dd></div>}
+                <div><dt>Runs kept</dt><dd>{job.history}</dd></div>
+                {job.footprint != null && <div><dt>Touches</dt><dd>{touches(job)}</dd></div>}
+              </dl>
+              <h3>Steps</h3>
+              <table><thead><tr><th>Step</th><th>Kind</th><th>After</th><th class="num">Retries</th></tr></thead>
+                <tbody>{job.steps.map((step) => <tr key={step.name}><td>{step.name}</td><td>{step.kind}</td><td>{step.depends.join(", ") || "–"}</td><td class="num">{step.retries}</td></tr>)}</tbody>
+              </table>
+            </section>
+          </div>
+          {asks === "trigger" && <TriggerDialog job={job} onClose={() => setAsks(undefined)} />}
+          {(asks === "pause" || asks === "resume") && (
+            <Dialog title={`${asks === "pause" ? "Pause" : "Resume"} ${job.name}`} confirm={asks === "pause" ? "Pause" : "Resume"} onConfirm={() => post<void>(`/jobs/${job.name}/${asks}`)} onClose={() => { setAsks(undefined); data.reload(); }}>
+              <p>{asks === "pause" ? "No due starts until it is resumed; each is counted as skipped. Runs that are on go on." : "Its schedule goes on from now."}</p>
+            </Dialog>
+          )}
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+function touches(job: JobDetail): string {
+  const print = job.footprint;
+  if (print == null) return "";
+  const named = (word: string, keys: string[]): string[] => keys.map((key) => `${word} of ${key}`);
+  const pools = Object.entries(print.capacity).map(([pool, units]) => `${units} of pool ${pool}`);
+  return [...named("read", print.reads), ...named("write", print.writes), ...named("claim", print.claims), ...pools].join(", ");
+}
+
+function TriggerDialog({ job, onClose }: { job: JobDetail; onClose: () => void }): JSX.Element {
+  const [values, setValues] = useState<Record<string, string>>({});
+  const act = async (): Promise<void> => {
+    const made = await post<Triggered>(`/jobs/${job.name}/trigger`, { params: values });
+    go(`/runs/${made.run}`);
+  };
+  return (
+    <Dialog title={`Run ${job.name} now`} confirm="Run now" onConfirm={act} onClose={onClose}>
+      {job.params.length === 0 && <p>It takes no parameters.</p>}
+      {job.params.map((param, no) => {
+        const key = param.name ?? String(no + 1);
+        return (
+          <label class="field" key={key}>
+            <span>{param.name ?? `Parameter ${no + 1}`}{param.required && " (needed)"}</span>
+            <input value={values[key] ?? ""} placeholder={param.default} required={param.required} onInput={(event) => {
+              const { [key]: _, ...rest } = values;
+              setValues(event.currentTarget.value === "" ? rest : { ...values, [key]: event.currentTarget.value });
+            }} />
+          </label>
+        );
+      })}
+    </Dialog>
+  );
+}
+
+/** Every due of the job, newest first: a run or a reason. */
+function History({ name }: { name: string }): JSX.Element {
+  const before = place.value.query.get("before") ?? undefined;
+  const data = useData<HistoryPage>(`/history${query({ job: name, before, limit: 200 })}`, { kinds: ["run", "skip"], job: name });
+  return (
+    <Loaded data={data}>
+      {({ history, next }) => history.length === 0 ? <section class="panel"><h2>History</h2><Empty title="No due of this job has come yet." /></section> : (
+        <>
+          <section class="panel">
+            <h2>Dues</h2>
+            <ol class="strip" aria-label="Dues, the newest last">
+              {[...history].slice(0, 120).reverse().map((item) => <li key={item.id}><Due item={item} /></li>)}
+            </ol>
+            <p class="legend"><span class="k-ok">succeeded</span><span class="k-bad">failed or lost</span><span class="k-coming">skipped, with its reason</span></p>
+          </section>
+          <div class="two">
+            <Histogram title="Lateness" rows={buckets(numbers(history, "late_ms"), 1)} />
+            <Histogram title="Duration" rows={buckets(numbers(history, "duration_ms"), 16)} />
+          </div>
+          <section class="panel">
+            <h2>History</h2>
+            <table class="cards">
+              <thead><tr><th>Due</th><th>Outcome</th><th>Trigger</th><th class="num">Late</th><th class="num">Took</th><th>Why</th></tr></thead>
+              <tbody>
+                {history.slice(0, 50).map((item) => item.kind === "run" ? (
+                  <tr key={item.id}>
+                    <td class="name"><a class="row-link" href={`/runs/${item.id}`}><Time ms={item.due_ms} /></a></td>
+                    <td data-name="Outcome"><Status word={item.status} /></td><td data-name="Trigger">{item.trigger}</td>
+                    <td data-name="Late" class="num">{item.late_ms == null ? "–" : durationText(Math.max(0, item.late_ms))}</td>
+                    <td data-name="Took" class="num">{took(item)}</td><td data-name="Why" class="why">{item.explanation}</td>
+                  </tr>
+                ) : (
+                  <tr key={item.id}>
+                    <td class="name">{item.count > 1 ? `${item.count} dues, ${shortText(item.first_due_ms)} to ${shortText(item.last_due_ms)}` : <Time ms={item.first_due_ms} />}</td>
+                    <td data-name="Outcome"><Status word="skipped" /></td><td data-name="Trigger">{item.reason}</td><td class="num">–</td><td class="num">–</td><td data-name="Why" class="why">{item.explanation}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+            <nav class="pages" aria-label="Pages">
+              {before !== undefined && <button type="button" onClick={() => setQuery({ before: undefined }, false)}>Newest</button>}
+              {next != null && <button type="button" onClick={() => setQuery({ before: history[49]?.id ?? next }, false)}>Older</button>}
+            </nav>
+          </section>
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+function Due({ item }: { item: HistoryItem }): JSX.Element {
+  if (item.kind === "skip") {
+    const text = `${item.count > 1 ? `${item.count} dues` : fullText(item.first_due_ms)}: ${item.explanation}`;
+    return <span class="due s-skipped" role="img" aria-label={text} title={text} />;
+  }
+  const text = `${fullText(item.due_ms)}: ${item.status}`;
+  return <a class={`due s-${item.status}`} href={`/runs/${item.id}`} aria-label={text} title={text} />;
+}
+
+const numbers = (history: HistoryItem[], field: "late_ms" | "duration_ms"): number[] =>
+  history.flatMap((item) => (item.kind === "run" && item[field] != null ? [Math.max(0, item[field])] : []));
+
+function Histogram({ title, rows }: { title: string; rows: Bucket[] }): JSX.Element {
+  const top = Math.max(1, ...rows.map((row) => row.count));
+  const all = rows.reduce((sum, row) => sum + row.count, 0);
+  return (
+    <section class="panel">
+      <h2>{title} <span class="muted">of the last {all} runs</span></h2>
+      {all === 0 ? <p class="muted">No run has begun yet.</p> : (
+        <table class="histogram"><thead class="sr"><tr><th>At most</th><th>Runs</th></tr></thead>
+          <tbody>{rows.map((row) => <tr key={row.upTo}><th scope="row">≤ {durationText(row.upTo)}</th><td><i style={{ width: `${(row.count / top) * 100}%` }} /><span>{row.count}</span></td></tr>)}</tbody>
+        </table>
+      )}
+    </section>
+  );
+}
