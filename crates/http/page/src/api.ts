@@ -108,12 +108,13 @@ export type JobDetail = (JobItem & {
   params: (ParamItem)[];
   policy?: (PolicyItem | null);
   problems: (ProblemItem)[];
-  steps: (StepItem)[];
+  steps: (JobStepItem)[];
   timeout_ms?: (i64 | null);
 });
 
 export type JobItem = {
   description?: string;
+  executor_number?: number | null;
   labels?: Record<string, string>;
   last_run?: (LastRunItem | null);
   name: string;
@@ -134,6 +135,14 @@ export type JobItem = {
 export type JobPage = {
   jobs: (JobItem)[];
   next?: string | null;
+};
+
+export type JobStepItem = {
+  depends: (string)[];
+  kind: string;
+  name: string;
+  retries: number;
+  timeout_ms?: (i64 | null);
 };
 
 export type LastRunItem = {
@@ -223,6 +232,7 @@ export type RunItem = {
   ended_at?: string | null;
   ended_at_ms?: (i64 | null);
   executor?: string | null;
+  executor_number?: number | null;
   explanation: string;
   id: string;
   job: string;
@@ -370,6 +380,7 @@ export type WaitsFor = {
 };
 
 export type Why = {
+  executor?: string | null;
   explanation: string;
   holds?: (string)[];
   job: string;

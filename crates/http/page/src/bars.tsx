@@ -47,18 +47,22 @@ export function buckets(values: number[], first: number): Bucket[] {
   }
 }
 
-/** Five steps of one colour. */
-export const heatLevel = (count: number, top: number): number => (count === 0 ? 0 : Math.min(5, 1 + Math.floor((Math.log(count) / Math.log(Math.max(2, top))) * 4.999)));
+/** Five steps of one colour between the least and the most that there is: a busy fleet shows its quiet minutes too. */
+export function heatLevel(count: number, least: number, most: number): number {
+  if (count === 0) return 0;
+  return most === least ? 3 : 1 + Math.min(4, Math.floor(Math.sqrt((count - least) / (most - least)) * 5));
+}
 
 const CELL = 14;
 
 /** Rows of cells, all of one level in one path: a day of minutes is six elements. */
 export function Heat({ rows, label, picked, onPick }: { rows: number[][]; label: string; picked: [number, number] | undefined; onPick: (row: number, column: number) => void }): JSX.Element {
-  const top = Math.max(1, ...rows.flat());
+  const counts = rows.flat().filter((count) => count > 0);
+  const [least, most] = [Math.min(...counts), Math.max(...counts)];
   const paths = ["", "", "", "", "", ""];
   rows.forEach((cells, row) =>
     cells.forEach((count, column) => {
-      paths[heatLevel(count, top)] += `M${column * CELL} ${row * CELL}h${CELL - 2}v${CELL - 2}h-${CELL - 2}z`;
+      paths[heatLevel(count, least, most)] += `M${column * CELL} ${row * CELL}h${CELL - 2}v${CELL - 2}h-${CELL - 2}z`;
     }),
   );
   const width = Math.max(1, ...rows.map((cells) => cells.length)) * CELL;

@@ -113,7 +113,7 @@ export function Labels({ labels }: { labels: Record<string, string> | undefined 
     <span class="labels">
       {rows.map(([name, value]) => (
         <span class="label" key={name}>
-          {name}: {value}
+          {value === "" ? name : `${name}: ${value}`}
         </span>
       ))}
     </span>

@@ -63,8 +63,8 @@ export function shortText(ms: number, name = zone.value): string {
 
 export function agoText(ms: number, now: number): string {
   const away = Math.abs(now - ms);
-  const words = away < 1000 ? "now" : durationText(away - (away % (away < 60_000 ? 1000 : 60_000)));
-  return away < 1000 ? words : ms > now ? `in ${words}` : `${words} ago`;
+  const words = away < 60_000 ? `${Math.floor(away / 1000)} s` : durationText(away - (away % 60_000));
+  return away < 1000 ? "now" : ms > now ? `in ${words}` : `${words} ago`;
 }
 
 export function durationText(ms: number): string {
@@ -86,3 +86,8 @@ export const clock = signal(Date.now());
 window.setInterval(() => {
   if (document.visibilityState === "visible") clock.value = Date.now();
 }, 1000);
+
+const counts = new Intl.NumberFormat("en");
+
+/** A count with its thousands apart. */
+export const countText = (count: number): string => counts.format(count);

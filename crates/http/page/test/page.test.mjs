@@ -117,7 +117,7 @@ test("a run is stopped and a failed one is retried", async () => {
   await tab.page.getByRole("dialog").getByRole("button", { name: "Stop" }).click();
   await tab.page.locator("main .head .s-stopped").waitFor();
   await tab.page.goto(`${server.url}/runs/${failed}`);
-  await tab.page.getByText("exit code 3").first().waitFor();
+  await tab.page.getByText("exited with 3").first().waitFor();
   await tab.page.getByRole("button", { name: "Retry" }).click();
   await tab.page.getByRole("dialog").getByRole("button", { name: "Retry" }).click();
   await tab.page.waitForFunction(() => [...document.querySelectorAll("dt")].some((dt) => dt.textContent === "Starts" && dt.nextElementSibling.textContent.startsWith("2")));

@@ -6,7 +6,7 @@ import { query } from "../client";
 import { useData } from "../data";
 import { Empty, Head, Loaded, Time } from "../parts";
 import { place, setQuery } from "../route";
-import { clock, dateText, fullText, timeText, zone } from "../time";
+import { clock, countText, dateText, fullText, timeText, zone } from "../time";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -38,7 +38,7 @@ export function Forecast(): JSX.Element {
           const hour = (row: number): string => timeText(start + row * HOUR).slice(0, 5);
           return (
             <>
-              <p>{all} runs are due. The quietest hour begins at <strong>{fullText(start + quiet.at * MINUTE).slice(0, 16)}</strong> with {quiet.count} {quiet.count === 1 ? "run" : "runs"}.</p>
+              <p>{countText(all)} runs are due. The quietest hour begins at <strong>{fullText(start + quiet.at * MINUTE).slice(0, 16)}</strong> with {countText(quiet.count)} {quiet.count === 1 ? "run" : "runs"}.</p>
               <section class="panel">
                 <div class="heat-grid">
                   <div class="heat-hours" aria-hidden="true">{rows.map((_, row) => <span key={row}>{hour(row)}</span>)}</div>
@@ -65,7 +65,7 @@ export function Forecast(): JSX.Element {
                     {rows.map((row, no) => {
                       const most = Math.max(...row);
                       const minute = start + no * HOUR + row.indexOf(most) * MINUTE;
-                      return <tr key={no}><td>{dateText(start + no * HOUR)} {hour(no)}</td><td class="num">{sums[no]}</td><td class="num">{most}</td><td>{most === 0 ? "–" : <button type="button" class="link" onClick={() => setQuery({ at: String(minute) })}>{timeText(minute).slice(0, 5)}</button>}</td></tr>;
+                      return <tr key={no}><td>{dateText(start + no * HOUR)} {hour(no)}</td><td class="num">{countText(sums[no] ?? 0)}</td><td class="num">{most}</td><td>{most === 0 ? "–" : <button type="button" class="link" onClick={() => setQuery({ at: String(minute) })}>{timeText(minute).slice(0, 5)}</button>}</td></tr>;
                     })}
                   </tbody>
                 </table>

@@ -35,7 +35,7 @@ export function Job({ name }: { name: string }): JSX.Element {
           {job.problems.length > 0 && (
             <div class="note bad" role="alert">
               <strong>Its file has an error, so the definition before the edit is in force.</strong>
-              {job.problems.map((problem, no) => <pre key={no}>{problem.rendered}</pre>)}
+              {job.problems.map((problem, no) => <pre key={no} tabIndex={0}>{problem.rendered}</pre>)}
             </div>
           )}
           <History name={job.name} />
@@ -126,7 +126,7 @@ function History({ name }: { name: string }): JSX.Element {
           <section class="panel">
             <h2>Dues</h2>
             <ol class="strip" aria-label="Dues, the newest last">
-              {[...history].slice(0, 120).reverse().map((item) => <li key={item.id}><Due item={item} /></li>)}
+              {[...history].slice(0, 160).reverse().map((item) => <li key={item.id}><Due item={item} /></li>)}
             </ol>
             <p class="legend"><span class="k-ok">succeeded</span><span class="k-bad">failed or lost</span><span class="k-coming">skipped, with its reason</span></p>
           </section>

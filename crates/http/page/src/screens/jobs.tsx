@@ -52,7 +52,7 @@ export function Jobs(): JSX.Element {
             </Empty>
           ) : (
             <>
-              <table class="cards">
+              <table class="cards jobs">
                 <thead>
                   <tr>
                     {mayChange() && <th class="tick"><span class="sr">Pick</span></th>}

@@ -7,7 +7,7 @@ import { query } from "../client";
 import { useData } from "../data";
 import { load } from "../live";
 import { Empty, Head, Loaded, RowLink, Status, Time } from "../parts";
-import { clock, fullText, timeText, zone } from "../time";
+import { clock, countText, fullText, timeText, zone } from "../time";
 import { RunTable } from "./runlist";
 
 const MINUTE = 60_000;
@@ -27,6 +27,9 @@ export function Now(): JSX.Element {
   return (
     <>
       <Head title="Now" sub={`${fullText(clock.value)} ${zone.value}`} />
+      {problems.value !== undefined && problems.value.problems.length > 0 && (
+        <p class="note bad"><a href="/problems">{problems.value.problems.length} {problems.value.problems.length === 1 ? "problem" : "problems"} in job files</a></p>
+      )}
       <section class="tiles" aria-label="Counts">
         <Tile name="Active" value={load.value?.active} to="/runs?status=running" />
         <Tile name="Waiting" value={load.value?.waiting} to="/runs?status=waiting" />
@@ -55,12 +58,6 @@ export function Now(): JSX.Element {
           </table>
         </details>
       </section>
-      {problems.value !== undefined && problems.value.problems.length > 0 && (
-        <section class="panel">
-          <h2>Job files</h2>
-          <p><a href="/problems">{problems.value.problems.length} {problems.value.problems.length === 1 ? "problem" : "problems"} in job files</a></p>
-        </section>
-      )}
       <section class="panel">
         <h2>Active and waiting</h2>
         <Loaded data={active}>{({ runs }) => (runs.length === 0 ? <Empty title="Nothing runs at this moment." /> : <RunTable runs={runs} hasJob />)}</Loaded>
@@ -96,7 +93,7 @@ export function Now(): JSX.Element {
 }
 
 function Tile({ name, value, to, isBad }: { name: string; value: number | undefined; to: string; isBad?: boolean }): JSX.Element {
-  return <a class={isBad ? "tile bad" : "tile"} href={to}><span>{name}</span><strong>{value ?? "–"}</strong></a>;
+  return <a class={isBad ? "tile bad" : "tile"} href={to}><span>{name}</span><strong>{value === undefined ? "–" : countText(value)}</strong></a>;
 }
 
 /** Two hours of minutes: what became of the past, how much is to come. */

@@ -17,7 +17,7 @@ export function Problems(): JSX.Element {
                 <h2>{problem.severity === "error" ? "✕" : "!"} {problem.file}{problem.line > 0 && <span class="muted">:{problem.line}:{problem.column}</span>}</h2>
                 <p>{problem.message}</p>
                 {problem.help != null && <p class="muted">{problem.help}</p>}
-                <pre>{problem.rendered}</pre>
+                <pre tabIndex={0}>{problem.rendered}</pre>
               </section>
             ))}
             {problems.length > 200 && <p class="muted">{problems.length - 200} more are not shown.</p>}
