@@ -50,7 +50,7 @@ async fn ours(dir: &std::path::Path, count: usize) -> Duration {
     };
     let engine = Engine::new(Options::default());
     let running = server::start(line.clone(), clock, engine, store, orders).expect("threads can be started");
-    let mut events = running.events.subscribe();
+    let mut events = running.events.runs().subscribe();
     let due = second_ahead(Duration::from_secs(7));
     line.tell(Event::Jobs(fleet(count, Policy::DEFAULT, |_| at(due))));
     let mut ended = 0;

@@ -30,6 +30,7 @@ export async function startServer(jobs) {
   let running = await start(0);
   const end = () =>
     new Promise((resolve) => {
+      if (running.child.exitCode !== null || running.child.signalCode !== null) return resolve();
       running.child.removeAllListeners("exit");
       running.child.on("exit", resolve);
       running.child.kill("SIGKILL");
