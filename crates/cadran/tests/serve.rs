@@ -7,6 +7,30 @@ use std::os::unix::fs::PermissionsExt;
 use support::{Home, alive, run, wait_for};
 
 #[test]
+fn a_one_off_in_the_past_is_said_to_be_over() {
+    let home = Home::new();
+    home.job("past", "schedule: at 2020-01-01T00:00:00Z\nrun: 'true'\n");
+    home.job("leap", "schedule: 0 0 29 2 *\nrun: 'true'\n");
+    home.job("hand", "run: 'true'\n");
+    let jobs = home.path("jobs");
+    let checked = run(&["check", jobs.to_str().expect("a path")]);
+    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+    let note = "note: job past: its schedule lies in the past: it will not run again by itself";
+    assert!(checked.status.success() && said.contains(note), "{said}");
+    assert_eq!(said.matches("note:").count(), 1, "{said}");
+    let server = home.serve();
+    let listed = wait_for("the jobs", || {
+        let text = String::from_utf8_lossy(&home.client(&["jobs"]).stdout).into_owned();
+        (text.lines().count() == 4).then_some(text)
+    });
+    let line = |name: &str| listed.lines().find(|line| line.starts_with(name)).expect("a line").to_owned();
+    assert!(line("past").contains("never: in the past"), "{listed}");
+    assert!(!line("leap").contains("never") && !line("hand").contains("never"), "{listed}");
+    assert_eq!(server.get("/api/v1/jobs/past").1["schedule_over"], true);
+    assert!(server.get("/api/v1/jobs/leap").1["schedule_over"].is_null());
+}
+
+#[test]
 fn a_due_becomes_a_run_with_its_logical_time() {
     let home = Home::new();
     let out = home.path("out");

@@ -27,7 +27,7 @@ enum Backend {
 
 /// What an S3 server needs besides its URL. What is not given here comes from the `AWS_…` variables of the
 /// environment, and the endpoint also from the URL: `s3://bucket/prefix?endpoint=http://127.0.0.1:8333`.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct BucketOptions {
     /// The address of the server, when it is not Amazon's.
     pub endpoint: Option<String>,
@@ -35,6 +35,18 @@ pub struct BucketOptions {
     pub region: Option<String>,
     /// The access key and its secret.
     pub credentials: Option<(String, String)>,
+    /// How often a request is repeated that failed by itself, not by what it asked: the server or the file system was
+    /// away. Conflicts with other writers are not among them; see [`swap`](crate::swap).
+    pub retries: u32,
+}
+
+/// Requests that fail are repeated so often unless `fuzz.yaml` says otherwise.
+pub(crate) const RETRIES: u32 = 3;
+
+impl Default for BucketOptions {
+    fn default() -> BucketOptions {
+        BucketOptions { endpoint: None, region: None, credentials: None, retries: RETRIES }
+    }
 }
 
 /// Names one state of one object. It changes with every change of the object.
@@ -113,7 +125,7 @@ impl Bucket {
     /// `s3://bucket/prefix` or `file:///directory`. The directory must exist.
     pub async fn open(url: &str, options: &BucketOptions) -> Result<Bucket, FuzzError> {
         let backend = if let Some(path) = url.strip_prefix("file://") {
-            Backend::Directory(Directory::open(Path::new(path))?)
+            Backend::Directory(Directory::open(Path::new(path), options.retries)?)
         } else if let Some(place) = url.strip_prefix("s3://") {
             Backend::S3(S3::open(place, options)?)
         } else {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cadran_spec::{Diagnostic, Section, Shape, key, read_settings};
 
+use crate::bucket::RETRIES;
 use crate::work::{GitLimits, check_address};
 use crate::{FileFilter, Layout, Overload, Target, TargetName, Walk};
 
@@ -18,6 +19,8 @@ pub struct Config {
     pub target: Target,
     /// `s3://…` or `file:///…`.
     pub store: String,
+    /// How often a request to the store that failed by itself is repeated.
+    pub store_retries: u32,
     /// What the hands need.
     pub tools: Tools,
 }
@@ -88,6 +91,9 @@ impl Default for Tools {
 /// Tries of one crash: more say nothing new.
 const TRIES_MAX: i64 = 100;
 
+/// Repetitions of a request: with longer and longer waits between them, more would take hours.
+const RETRIES_MAX: i64 = 20;
+
 /// What the state may be asked to hold.
 const COUNT_MAX: i64 = 100_000;
 
@@ -101,6 +107,7 @@ const TOP: Shape = Shape {
         key("repository"),
         key("branch"),
         key("store"),
+        key("store_retries"),
         key("layout"),
         key("single_writer"),
         key("history"),
@@ -240,7 +247,9 @@ fn config(top: &Section<'_>) -> Option<Config> {
     name?;
     repository?;
     let store = store?.to_owned();
-    (built && fuzzed).then_some(Config { target, store, tools })
+    let retries = top.whole("store_retries", 0, RETRIES_MAX);
+    let store_retries = retries.map_or(RETRIES, |retries| retries.unsigned_abs() as u32);
+    (built && fuzzed).then_some(Config { target, store, store_retries, tools })
 }
 
 fn history(top: &Section<'_>, target: &mut Target, tools: &mut Tools) {
@@ -394,9 +403,10 @@ mod tests {
              repository_mib_max: 100\nrepository_timeout: 1m\npass_env: CC\ncrashes:\n  reproduce: r\n  tries: 5\n\
              \x20 timeout: 4s\n  minimise: n\n  minimise_timeout: 5s\n  ignore_frames: [check]\ncoverage:\n  run: c\n\
              \x20 timeout: 6s\n  max_age: 10d\nretention:\n  binaries: 2d\nlimits:\n  schedule_max: 9\n\
-             overload: coalesce\nlease: 1m\nlayout: v2\nsingle_writer: true\n"
+             overload: coalesce\nlease: 1m\nlayout: v2\nsingle_writer: true\nstore_retries: 7\n"
         );
-        let Config { target, tools, .. } = Config::read(text.as_bytes()).expect("good");
+        let Config { target, tools, store_retries, .. } = Config::read(text.as_bytes()).expect("good");
+        assert_eq!(store_retries, 7);
         assert_eq!((target.branch.as_str(), target.walk, target.only_today), ("next", Walk::All, true));
         assert_eq!((target.layout, target.single_writer), (Layout::V2, true));
         assert_eq!(target.filter.extensions(), ["rs", "toml"]);

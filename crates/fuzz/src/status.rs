@@ -111,6 +111,39 @@ impl Pipeline {
 }
 
 impl Status {
+    /// What is worth watching, in Prometheus' text format, for a collector of text files.
+    pub fn to_prometheus(&self, target: &str, now: i64) -> String {
+        let at_work = self.claims.iter().filter(|claim| !claim.expired && claim.until > now).count();
+        let unfuzzed = self.schedule.iter().filter(|(_, count)| *count == 0).count();
+        let mut text = String::new();
+        for (name, kind, help, value) in [
+            (
+                "expired_unfuzzed_total",
+                "counter",
+                "Commits whose binaries expired before they were fuzzed.",
+                self.expired_unfuzzed as f64,
+            ),
+            ("queue", "gauge", "Commits that wait to be built.", self.queue.len() as f64),
+            ("built", "gauge", "Commits that are built and not handed over yet.", self.built.len() as f64),
+            ("failed", "gauge", "Commits that did not build.", self.failed.len() as f64),
+            ("scheduled", "gauge", "Commits that are fuzzed in turn.", self.schedule.len() as f64),
+            ("scheduled_unfuzzed", "gauge", "Those of them that were never fuzzed.", unfuzzed as f64),
+            ("at_work", "gauge", "Builds and fuzz runs that are on.", at_work as f64),
+            (
+                "expired_unfuzzed_per_day",
+                "gauge",
+                "Commits expected to expire unfuzzed each day.",
+                self.forecast.expired_unfuzzed_per_day,
+            ),
+        ] {
+            let name = format!("cadran_fuzz_{name}");
+            text.push_str(&format!(
+                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{{target=\"{target}\"}} {value}\n"
+            ));
+        }
+        text
+    }
+
     /// For programs.
     pub fn to_json(&self) -> Value {
         let claim = |claim: &ClaimView| {

@@ -593,6 +593,13 @@ fn warnings() {
         ]
     );
     assert_eq!(
+        warnings("executor: g\nhandler: h\nblock: concurrent\n"),
+        [
+            "3:1+5 block | XXL-JOB's executors know no `block: concurrent` and get `serial` instead; only those of Orth run side by side | use `run` with workers of our own, or `block: serial`"
+        ]
+    );
+    assert_eq!(warnings("executor: g\nrun: x\nblock: concurrent\n"), [""; 0], "workers know it");
+    assert_eq!(
         warnings("run: x\nschedule: ['0 9 * * *', '00 9 * * *']\n"),
         [
             "2:25+12 schedule[1] | this schedule names the same instants as the one on line 2 | remove one of the two; an instant is never run twice"

@@ -214,6 +214,9 @@ pub struct Job {
     pub last_run: Option<LastRun>,
     /// The number by which executors know it.
     pub executor_number: Option<u32>,
+    /// None of its schedules comes due any more.
+    #[serde(default)]
+    pub schedule_over: bool,
 }
 
 /// A schedule of a job.

@@ -4,12 +4,12 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cadran_core::{Footprint, GroupName, Job, Overlap, Step, Work, Zone};
+use cadran_core::{Footprint, GroupName, Job, Millis, Overlap, ScheduleAction, Step, Work, Zone};
 use cadran_spec::{Diagnostic, ReadOptions};
 use serde_json::json;
 
 use super::files;
-use crate::server::exclusions;
+use crate::server::{clock, exclusions};
 
 /// Read job files and say what is wrong with them.
 #[derive(Debug, clap::Args)]
@@ -52,6 +52,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         for (file, job) in jobs.iter().filter(|_| args.json) {
             writeln!(out, "{}", json!({ "file": file, "job": job.name.as_str(), "ok": true }))?;
         }
+        let now = clock::wall();
+        for (file, job) in jobs.iter().filter(|(_, job)| is_over(job, now)) {
+            let note = "its schedule lies in the past: it will not run again by itself";
+            if args.json {
+                writeln!(out, "{}", json!({ "file": file, "job": job.name.as_str(), "note": note }))?;
+            } else {
+                writeln!(out, "note: job {}: {note}", job.name)?;
+            }
+        }
         for (file, job) in &jobs {
             for (step, group, note) in travelling(job, &typed) {
                 if args.json {
@@ -82,6 +91,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         writeln!(out, "{good} good, {bad} with errors")?;
     }
     Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether a job has schedules that start it, and none of them comes due any more.
+fn is_over(job: &Job, now: Millis) -> bool {
+    let mut starts = job.schedules.iter().filter(|entry| entry.action != ScheduleAction::Stop).peekable();
+    starts.peek().is_some() && starts.all(|entry| entry.schedule.next(now).is_none())
 }
 
 /// The groups with addresses of XXL-JOB executors in the server's file.

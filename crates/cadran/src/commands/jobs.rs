@@ -68,7 +68,10 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
             job.name.as_str().into(),
             Cell::status(&job.state),
             schedule,
-            job.next_due.as_deref().map(instant).unwrap_or_default().into(),
+            match job.schedule_over {
+                true => Cell::dim("never: in the past"),
+                false => job.next_due.as_deref().map(instant).unwrap_or_default().into(),
+            },
             Cell::coloured(last.unwrap_or_default(), colour),
         ];
         let number = || job.executor_number.map(|number| number.to_string()).unwrap_or_default();

@@ -199,6 +199,7 @@ impl Executors {
             ("orders_delayed_total", "counter", "Orders that found their lane full.", counts.delayed),
             ("results_stray_total", "counter", "Results of runs that were over or unknown.", counts.strays),
             ("shares_lost_total", "counter", "Shares given up as lost.", counts.lost),
+            ("results_total", "counter", "Results that belonged to a run.", counts.results),
             ("orders_waiting", "gauge", "Orders that wait to leave.", counts.waiting as u64),
             ("shares_open", "gauge", "Shares that are out at executors.", counts.open as u64),
             ("workers", "gauge", "Workers that are there.", ours.workers as u64),
@@ -207,6 +208,22 @@ impl Executors {
         ] {
             text.push_str(&format!(
                 "# HELP cadran_executor_{name} {help}\n# TYPE cadran_executor_{name} {kind}\ncadran_executor_{name} {value}\n"
+            ));
+        }
+        let (fast, slow) = (counts.fast, counts.slow);
+        for (name, help, fast, slow) in [
+            ("lane_orders", "Orders on their way, by lane.", fast.on, slow.on),
+            (
+                "lane_orders_max",
+                "Orders that may be on their way at once, by lane.",
+                fast.at_once_max,
+                slow.at_once_max,
+            ),
+            ("lane_queued", "Orders that wait in a lane.", fast.queued, slow.queued),
+        ] {
+            let name = format!("cadran_executor_{name}");
+            text.push_str(&format!(
+                "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{{lane=\"fast\"}} {fast}\n{name}{{lane=\"slow\"}} {slow}\n"
             ));
         }
         text

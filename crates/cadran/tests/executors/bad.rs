@@ -43,6 +43,12 @@ fn bad_answers_fail_their_own_run_alone() {
     assert_eq!(metric(&server, "cadran_executor_orders_refused_total"), 2);
     assert_eq!(metric(&server, "cadran_executor_orders_unanswered_total"), 2);
     assert_eq!(metric(&server, "cadran_executor_shares_lost_total"), 2);
+    for (name, lane, value) in
+        [("orders", "fast", 0), ("orders_max", "fast", 1000), ("orders_max", "slow", 100)]
+    {
+        assert_eq!(metric(&server, &format!("cadran_executor_lane_{name}{{lane=\"{lane}\"}}")), value);
+    }
+    assert_eq!(metric(&server, "cadran_executor_lane_queued{lane=\"slow\"}"), 0);
 }
 
 #[test]

@@ -11,6 +11,8 @@ use cadran_core::{Address, JobId};
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
+use super::remote::LaneCounts;
+
 /// Calls to one executor at once. Its own server has a few hundred threads at the most.
 pub(super) const PER_ADDRESS_MAX: usize = 128;
 
@@ -205,9 +207,14 @@ impl<T> Lanes<T> {
         self.fast.on >= self.fast.at_once_max
     }
 
-    /// How many are on their way, by lane.
-    pub(crate) fn on(&self) -> (usize, usize) {
-        (self.fast.on, self.slow.on)
+    /// What is in the fast and in the slow lane.
+    pub(crate) fn counts(&self) -> (LaneCounts, LaneCounts) {
+        let counts = |road: &Road<T>| LaneCounts {
+            on: road.on,
+            at_once_max: road.at_once_max,
+            queued: road.queue.len() + road.overflow.len(),
+        };
+        (counts(&self.fast), counts(&self.slow))
     }
 }
 
@@ -263,7 +270,8 @@ mod tests {
         for _ in 0..on {
             assert_eq!(lanes.overdue(Lane::Fast, &dead), Lane::Slow);
         }
-        assert_eq!(lanes.on(), (0, on), "the fast lane is free again");
+        let (fast, slow) = lanes.counts();
+        assert_eq!((fast.on, slow.on), (0, on), "the fast lane is free again");
         (1000..1090).for_each(|no| lanes.line_up(ticket(no, no)));
         assert_eq!(left(&mut lanes), (1000..1090).collect::<Vec<_>>());
         let now = Instant::now();

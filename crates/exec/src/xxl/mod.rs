@@ -27,4 +27,4 @@ pub mod wire;
 pub use options::{KnownToken, RemoteOptions, Tokens};
 pub use order::sendable;
 pub use pull::RemoteLog;
-pub use remote::{Remote, RemoteCounts};
+pub use remote::{LaneCounts, Remote, RemoteCounts};

@@ -49,12 +49,25 @@ pub struct RemoteCounts {
     pub lost: u64,
     /// Orders that found their lane full.
     pub delayed: u64,
-    /// Orders on their way by the fast and the slow lane.
-    pub on: (usize, usize),
+    /// The lane of those that answer in time.
+    pub fast: LaneCounts,
+    /// The lane of slow jobs and of executors that owe an answer.
+    pub slow: LaneCounts,
     /// Orders that wait.
     pub waiting: usize,
     /// Shares that are out.
     pub open: usize,
+}
+
+/// What is in one lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneCounts {
+    /// Orders on their way.
+    pub on: usize,
+    /// How many may be on their way at once.
+    pub at_once_max: usize,
+    /// Orders that wait for a place, those behind a full queue included.
+    pub queued: usize,
 }
 
 /// One share of one attempt.
@@ -199,9 +212,9 @@ impl Remote {
     pub fn counts(&self) -> RemoteCounts {
         let counts = &self.shared.counts;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (delayed, on, waiting) = {
+        let (delayed, (fast, slow), waiting) = {
             let lanes = self.shared.lanes();
-            (lanes.delayed, lanes.on(), lanes.waiting())
+            (lanes.delayed, lanes.counts(), lanes.waiting())
         };
         let open = self.shared.state().ledger.kept.entries.values().map(|entry| entry.open().count()).sum();
         RemoteCounts {
@@ -212,7 +225,8 @@ impl Remote {
             strays: read(&counts.strays),
             lost: read(&counts.lost),
             delayed,
-            on,
+            fast,
+            slow,
             waiting,
             open,
         }

@@ -1,7 +1,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use nix::fcntl::{Flock, FlockArg};
 
@@ -13,7 +14,13 @@ use crate::error::{Failure, FuzzError};
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     root: PathBuf,
+    /// How often work that failed is repeated.
+    retries: u32,
 }
+
+/// Before the first repetition; each later wait is twice as long, up to the longest.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Names that begin with a dot are no objects.
 const LOCK: &str = ".lock";
@@ -24,14 +31,14 @@ const DEPTH_MAX: usize = 16;
 const CHUNK: usize = 256 << 10;
 
 impl Directory {
-    pub(super) fn open(root: &Path) -> Result<Directory, FuzzError> {
+    pub(super) fn open(root: &Path, retries: u32) -> Result<Directory, FuzzError> {
         if !root.is_absolute() {
             return Err(FuzzError::Url(format!("{} is no absolute path (file:///dir)", root.display())));
         }
         if !root.is_dir() {
             return Err(FuzzError::Url(format!("{} is no directory; make it first", root.display())));
         }
-        Ok(Directory { root: root.to_path_buf() })
+        Ok(Directory { root: root.to_path_buf(), retries })
     }
 
     pub(super) async fn get(&self, key: &str) -> Result<Option<Object>, FuzzError> {
@@ -146,17 +153,30 @@ impl Directory {
         .await
     }
 
-    /// File system calls block, so they are made beside the runtime.
+    /// File system calls block, so they are made beside the runtime. What fails because the file system is away, as over a
+    /// network, is tried again.
     async fn work<T: Send + 'static>(
         &self,
         operation: &'static str,
         key: &str,
-        work: impl FnOnce(&Place) -> io::Result<T> + Send + 'static,
+        work: impl Fn(&Place) -> io::Result<T> + Send + Sync + 'static,
     ) -> Result<T, FuzzError> {
         let place = Place { root: self.root.clone(), path: self.root.join(key) };
         let shown = place.path.display().to_string();
-        let done = tokio::task::spawn_blocking(move || work(&place)).await;
-        let done = done.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let (work, mut pause, mut left) = (Arc::new(move || work(&place)), RETRY_PAUSE, self.retries);
+        let done = loop {
+            let once = work.clone();
+            let done = tokio::task::spawn_blocking(move || once()).await;
+            let done = done.unwrap_or_else(|error| Err(io::Error::other(error)));
+            if left == 0
+                || done.as_ref().is_ok()
+                || done.as_ref().is_err_and(|error| !is_worth_a_retry(error))
+            {
+                break done;
+            }
+            tokio::time::sleep(pause).await;
+            (left, pause) = (left - 1, (2 * pause).min(RETRY_PAUSE_MAX));
+        };
         done.map_err(|error| {
             let failure = Failure::new(operation, shown, &error);
             match error.kind() {
@@ -167,6 +187,12 @@ impl Directory {
             }
         })
     }
+}
+
+/// What is not allowed stays so, and what is said of an object itself (`Other`) is no failure of the file system.
+fn is_worth_a_retry(error: &io::Error) -> bool {
+    use io::ErrorKind::{Other, PermissionDenied, ReadOnlyFilesystem};
+    !matches!(error.kind(), Other | PermissionDenied | ReadOnlyFilesystem)
 }
 
 /// One object of the directory.

@@ -26,9 +26,6 @@ pub(super) struct S3 {
     unquoted: Arc<AtomicBool>,
 }
 
-/// Requests that fail by themselves, not by what they ask. Conflicts are not among them.
-const ERRORS_RETRIED: usize = 3;
-
 /// A server that does not answer for this long is not there.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -51,7 +48,7 @@ impl S3 {
             .with_bucket_name(bucket)
             .with_conditional_put(S3ConditionalPut::ETagMatch)
             .with_retry(RetryConfig {
-                max_retries: ERRORS_RETRIED,
+                max_retries: options.retries as usize,
                 retry_timeout: RETRY_TIMEOUT,
                 ..RetryConfig::default()
             });

@@ -44,6 +44,8 @@ branch: {}
 # Where the state, the binaries, the corpus and the crashes live: s3://BUCKET/PREFIX (with ?endpoint=http://… for a
 # server of your own) or file:///DIRECTORY. Several machines may share it. S3 keys come from the AWS_… variables.
 store: {}
+# How often a request that failed is repeated when the store is away. Conflicts with other writers are repeated by time.
+store_retries: 3
 # Names of the state files: `v1` is state.json, build-queue.json, fuzzing-schedule.json; `v2` is what later versions of
 # the original tools use: statev2.json, build-queue-v2.json (with `queue` only), fuzzing-schedulev2.json, builds/v2/.
 layout: v1

@@ -103,6 +103,7 @@ async fn h32_a_server_that_wants_bare_etags_is_understood() {
         endpoint: Some(endpoint),
         region: None,
         credentials: Some(("key".into(), "secret".into())),
+        ..BucketOptions::default()
     };
     let bucket = Bucket::open("s3://bucket", &options).await.unwrap();
     bucket.probe().await.unwrap();

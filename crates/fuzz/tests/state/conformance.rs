@@ -197,6 +197,7 @@ async fn a_server_that_is_not_there_says_nothing_about_objects() {
         endpoint: Some("http://127.0.0.1:9".into()),
         region: None,
         credentials: Some(("key".into(), "secret".into())),
+        ..BucketOptions::default()
     };
     let bucket = Bucket::open("s3://bucket/prefix", &options).await.unwrap();
     let answer = bucket.get("a").await;
@@ -216,6 +217,25 @@ async fn a_directory_that_vanishes_is_not_an_empty_one() {
     ] {
         assert!(matches!(answer, Err(FuzzError::Unavailable(_))), "{answer:?}");
     }
+}
+
+#[tokio::test]
+async fn a_directory_that_is_away_for_a_moment_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", folder.path().display());
+    let open = |retries| {
+        let (url, options) = (url.clone(), BucketOptions { retries, ..BucketOptions::default() });
+        async move { Bucket::open(&url, &options).await.unwrap() }
+    };
+    // A file where a folder belongs: nothing can be put there until it is gone.
+    let blocker = folder.path().join("a");
+    std::fs::write(&blocker, "").unwrap();
+    let once = open(0).await.put("a/b", b"x", &Condition::Absent).await;
+    assert!(matches!(once, Err(FuzzError::Unavailable(_))), "{once:?}");
+    let patient = open(20).await;
+    let put = tokio::spawn(async move { patient.put("a/b", b"x", &Condition::Absent).await });
+    std::fs::remove_file(&blocker).unwrap();
+    assert!(matches!(put.await.unwrap(), Ok(Put::Written(_))));
 }
 
 #[tokio::test]

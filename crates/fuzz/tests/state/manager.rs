@@ -202,7 +202,11 @@ async fn rule_17_h19_what_lost_its_binaries_leaves_the_schedule_and_unfuzzed_one
     assert_eq!(world.line().await, "last 1 | queue | built | failed | schedule 3:0");
     assert_eq!(world.words(Some(1)).await, ["expired"]);
     assert_eq!(world.words(Some(2)).await, ["expired_unfuzzed"]);
-    assert_eq!(manager.status().await.unwrap().expired_unfuzzed, 1);
+    let status = manager.status().await.unwrap();
+    assert_eq!(status.expired_unfuzzed, 1);
+    let metrics = status.to_prometheus("demo", 0);
+    assert!(metrics.contains("\ncadran_fuzz_expired_unfuzzed_total{target=\"demo\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("\ncadran_fuzz_scheduled_unfuzzed{target=\"demo\"} 1\n"), "{metrics}");
     fuzzer.finish_fuzz(&claim, FuzzOutcome::Fuzzed).await.unwrap();
     assert_eq!(world.line().await, "last 1 | queue | built | failed | schedule 3:1");
 }

@@ -77,6 +77,7 @@ pub(crate) fn server(variable: &str) -> Option<(String, BucketOptions)> {
         endpoint: Some(format!("http://{host}")),
         region: Some("us-east-1".into()),
         credentials: Some((key.into(), secret.into())),
+        ..BucketOptions::default()
     };
     Some((bucket.trim_end_matches('/').into(), options))
 }

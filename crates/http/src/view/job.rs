@@ -51,6 +51,9 @@ pub(crate) struct JobItem {
     next_due: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_due_ms: Option<Millis>,
+    /// It has schedules that start it, and none of them comes due any more, as after a one-off `at`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    schedule_over: bool,
     /// The newest run that began, or the newest of all when none of the latest runs did.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_run: Option<LastRunItem>,
@@ -186,6 +189,8 @@ impl JobItem {
         let JobView { put, removed_at, state, last_run } = view;
         // A removed or paused job keeps its schedule and has no due to come.
         let next_due = next_due.filter(|_| removed_at.is_none());
+        let is_active = removed_at.is_none() && state.paused_at.is_none();
+        let starts = |job: &Job| job.schedules.iter().any(|entry| entry.action != ScheduleAction::Stop);
         JobItem {
             name: put.name.to_string(),
             description: job.map(|job| job.body.description.clone()).unwrap_or_default(),
@@ -209,6 +214,7 @@ impl JobItem {
             watermark_ms: state.watermark,
             next_due: next_due.map(instant::to_text),
             next_due_ms: next_due,
+            schedule_over: is_active && next_due.is_none() && job.is_some_and(starts),
             last_run: last_run.as_ref().map(LastRunItem::new),
         }
     }

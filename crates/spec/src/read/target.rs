@@ -87,6 +87,7 @@ pub(crate) struct TargetDraft {
     group: Option<Place>,
     route: Option<Route>,
     block: Option<Block>,
+    block_span: Option<Span>,
     concurrency: Option<u32>,
     params: Option<String>,
     labels: Vec<(String, String)>,
@@ -125,6 +126,7 @@ impl TargetDraft {
         }
         if let Some(field) = fields.get("block") {
             draft.block = word(field.spelled, BLOCKS, field.value, findings);
+            draft.block_span = Some(field.key.span);
             draft.needs = draft.needs.or(Some(("block", field.key.span)));
         }
         if let Some(field) = fields.get("concurrency") {
@@ -223,10 +225,19 @@ impl TargetDraft {
                 "`labels` choose among workers, which run commands; this step asks for a handler or a script";
             findings.error_help(at, Code::Conflict, message, "remove one of the two");
         }
+        let block = self.block.or(job.block).unwrap_or(plain.block);
+        if let (true, Block::Concurrent, Some(at)) = (foreign, block, self.block_span.or(job.block_span)) {
+            findings.warn(
+                at,
+                Code::Unsupported,
+                "XXL-JOB's executors know no `block: concurrent` and get `serial` instead; only those of Orth run side by side",
+                "use `run` with workers of our own, or `block: serial`",
+            );
+        }
         Some(Box::new(Target {
             route: self.route.or(job.route).unwrap_or(route),
             labels,
-            block: self.block.or(job.block).unwrap_or(plain.block),
+            block,
             concurrency: self.concurrency.or(job.concurrency).unwrap_or(plain.concurrency),
             params: self.params,
             ..plain

@@ -83,7 +83,8 @@ impl Common {
     /// Opens the state of the target.
     pub(super) async fn pipeline(&self, pass: &str) -> Result<(Pipeline, Config), Failure> {
         let config = self.config()?;
-        let bucket = Bucket::open(&config.store, &BucketOptions::default()).await.map_err(failure)?;
+        let options = BucketOptions { retries: config.store_retries, ..BucketOptions::default() };
+        let bucket = Bucket::open(&config.store, &options).await.map_err(failure)?;
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = if host.trim().is_empty() { "somewhere" } else { host.trim() };
         let actor = format!("{pass}@{host}");

@@ -12,8 +12,12 @@ use crate::server::clock;
 
 /// Show queue, builds, schedule, who works on what, crashes and the forecast.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  cadran fuzz status\n  cadran fuzz status --json | jq .queue")]
+#[command(after_help = "Examples:\n  cadran fuzz status\n  cadran fuzz status --json | jq .queue\n  \
+cadran fuzz status --prometheus > /var/lib/node_exporter/fuzz.prom")]
 pub struct Args {
+    /// Metrics in Prometheus' text format.
+    #[arg(long, conflicts_with = "json")]
+    prometheus: bool,
     #[command(flatten)]
     #[allow(missing_docs, reason = "a doc comment here would replace the help text of the command")]
     pub(super) common: Common,
@@ -26,6 +30,10 @@ const SHOWN_MAX: usize = 20;
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let (workshop, _) = args.common.workshop("status").await?;
     let status = workshop.pipeline().status().await.map_err(failure)?;
+    if args.prometheus {
+        out(&status.to_prometheus(workshop.pipeline().target().name.as_str(), clock::wall()))?;
+        return Ok(Exit::Ok.into());
+    }
     let mut crashes = workshop.crashes().await.map_err(failure)?;
     crashes.retain(|crash| crash.merged_into.is_none());
     if args.common.json {
