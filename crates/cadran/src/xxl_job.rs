@@ -99,6 +99,16 @@ impl<'a> JobInfo<'a> {
         })
     }
 
+    /// Whether there is a handler or a script of a kind that is known.
+    pub(crate) fn known_work(&self) -> Result<(), String> {
+        match self.glue_type {
+            "" | "BEAN" if self.handler.is_empty() => Err("it names no handler".to_owned()),
+            "" | "BEAN" => Ok(()),
+            word if glue_of(word).is_none() => Err(format!("its glue type {word} is not known")),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether it runs by a schedule.
     pub(crate) fn has_schedule(&self) -> bool {
         !matches!(self.schedule.0, "NONE" | "")
@@ -157,9 +167,6 @@ impl<'a> JobInfo<'a> {
                 "alarms to {}: send them from `handlers: {{failure: …}}`",
                 self.alarm_email.trim()
             ));
-        }
-        if !matches!(self.glue_type, "" | "BEAN") && glue_of(self.glue_type).is_none() {
-            remark(format!("its glue type {} is not known", self.glue_type));
         }
         text
     }

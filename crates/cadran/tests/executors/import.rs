@@ -49,6 +49,94 @@ insert into xxl_job_info (id, job_group, job_desc, author, alarm_email, schedule
   (8, 1, 'stopped', null, null, 'FIX_RATE', '5', 'FIRST', 'later', null, 'DISCARD_LATER', 0, 0, 'BEAN', null, null, 0);
 ";
 
+/// A script as XXL-JOB 3.5 fills its tables with: times are computed, and every job rests.
+const SCRIPT: &str = "
+## ------ jobs ------
+CREATE TABLE `xxl_job_info` (
+  `id` int NOT NULL AUTO_INCREMENT,
+  `name` varchar(255) NOT NULL COMMENT 'x;y',
+  PRIMARY KEY (`id`)
+);
+START TRANSACTION;
+INSERT INTO `xxl_job_group`(`id`, `app_name`, `name`, `address_type`, `address_list`, `access_token`, `update_time`)
+    VALUES (1, 'plain', 'p', 0, NULL, 'default_token', now()), (2, 'clever', 'c', 0, NULL, 'a-token-of-its-own', now());
+INSERT INTO `xxl_job_info`(`id`, `job_group`, `name`, `add_time`, `author`, `schedule_type`, `schedule_conf`,
+  `misfire_strategy`, `executor_route_strategy`, `executor_handler`, `executor_param`, `executor_block_strategy`,
+  `executor_timeout`, `executor_fail_retry_count`, `glue_type`, `glue_updatetime`)
+VALUES (1, 1, 'nightly', now(), 'X', 'CRON', '0 0 0 * * ? *', 'DO_NOTHING', 'FIRST', 'demo', '', 'SERIAL_EXECUTION', 0, 0, 'BEAN', now()),
+  (2, 2, 'chat', now(), 'X', 'NONE', '', 'DO_NOTHING', 'FIRST', 'chat', '{\\n  \\\"model\\\": 1\\n}', 'SERIAL_EXECUTION', 0, 0, 'BEAN', now()),
+  (3, 2, 'flow', now(), 'X', 'NONE', '', 'DO_NOTHING', 'FIRST', 'flow', 'a', 'SERIAL_EXECUTION', 0, 2, 'BEAN', now()),
+  (4, 1, 'third', now(), 'X', 'FIX_RATE', '30', 'DO_NOTHING', 'FIRST', 'rate', '', 'COVER_EARLY', 5, 0, 'BEAN', now());
+COMMIT;
+";
+
+#[test]
+fn a_script_of_a_newer_version_is_imported_whole_and_twice_is_once() {
+    let home = Home::new();
+    let dump = home.path("tables.sql");
+    fs::write(&dump, SCRIPT).expect("written");
+    let to = home.path("imported");
+    let import = |more: &[&str]| {
+        let output = cadran()
+            .args(["import", "xxl-job"])
+            .arg(&dump)
+            .arg("--to")
+            .arg(&to)
+            .args(more)
+            .output()
+            .expect("it starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = import(&["--dry-run"]);
+    assert!(code == Some(0) && said.contains("5 files would be written"), "{said}");
+    assert!(!to.exists(), "a dry run writes nothing");
+    let (code, said) = import(&["--json"]);
+    let report: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((code, report["left_out"].as_array().map(Vec::len)), (Some(0), Some(0)), "{said}");
+    let found = files(&to);
+    let names: Vec<&str> = found.keys().map(String::as_str).collect();
+    assert_eq!(names, ["chat-2.yaml", "demo-1.yaml", "executors.yaml.new", "flow-3.yaml", "rate-4.yaml"]);
+    assert!(
+        found["demo-1.yaml"].contains("# schedule:") && found["demo-1.yaml"].contains("retry: \"never\"")
+    );
+    assert!(found["executors.yaml.new"].contains("a-token-of-its-own"));
+    let check = cadran().arg("check").arg(&to).output().expect("it starts");
+    assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
+
+    // The second time nothing changes. A file that somebody edited is left alone, and said so.
+    let (code, said) = import(&[]);
+    assert!(code == Some(0) && said.contains("5 are there already, unchanged"), "{said}");
+    fs::write(to.join("flow-3.yaml"), "run: 'true'\n").expect("written");
+    let (code, said) = import(&[]);
+    assert!(code == Some(1) && said.contains("flow-3: flow-3.yaml is there already and differs"), "{said}");
+    assert_eq!(files(&to)["flow-3.yaml"], "run: 'true'\n");
+    let hidden = fs::read_dir(home.path("")).expect("the home").flatten();
+    let hidden: Vec<_> = hidden
+        .map(|entry| entry.file_name())
+        .filter(|name| name.to_string_lossy().starts_with('.'))
+        .collect();
+    assert!(hidden.is_empty(), "nothing half done is left: {hidden:?}");
+
+    // A job that cannot be is named, the others are written, and the exit code says it.
+    fs::write(&dump, SCRIPT.replace("'0 0 0 * * ? *'", "'whenever'").replace("2, 'BEAN'", "now(), 'BEAN'"))
+        .expect("written");
+    fs::remove_dir_all(&to).expect("removed");
+    let (code, said) = import(&["--json"]);
+    let report: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(code, Some(1), "{said}");
+    let left: Vec<&str> =
+        report["left_out"].as_array().into_iter().flatten().filter_map(|left| left["job"].as_str()).collect();
+    assert_eq!(left, ["flow-3"], "{said}");
+    // Truncated: nothing is written at all.
+    fs::write(&dump, &SCRIPT[..SCRIPT.len() - 60]).expect("written");
+    fs::remove_dir_all(&to).expect("removed");
+    let output =
+        cadran().args(["import", "xxl-job"]).arg(&dump).arg("--to").arg(&to).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("a row of xxl_job_info breaks off"), "{said}");
+    assert!(!to.exists());
+}
+
 fn files(dir: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(dir).expect("a folder").flatten();
     let file = |entry: fs::DirEntry| {

@@ -1,19 +1,30 @@
 //! Rows of a database from the text that `mysqldump` writes: `CREATE TABLE` for the names of columns, `INSERT` for rows.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The rows of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Table {
-    columns: Vec<String>,
-    rows: Vec<Vec<Option<String>>>,
+    /// As its definition says, for rows that name no columns.
+    columns: Arc<[String]>,
+    rows: Vec<(Arc<[String]>, Vec<Value>)>,
+}
+
+/// What stands in a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Null,
+    Text(String),
+    /// Something that the database would have computed, such as `now()`.
+    Expression(String),
 }
 
 /// One row, by the names of its columns.
 #[derive(Clone, Copy)]
 pub(super) struct Row<'t> {
-    table: &'t Table,
-    values: &'t [Option<String>],
+    columns: &'t [String],
+    values: &'t [Value],
 }
 
 /// Rows of all tables together: far more jobs than a server of the kind can have.
@@ -21,23 +32,51 @@ pub(super) const ROWS_MAX: usize = 1_000_000;
 
 impl Table {
     pub(super) fn new(columns: Vec<String>, rows: Vec<Vec<Option<String>>>) -> Table {
-        Table { columns, rows }
+        let columns: Arc<[String]> = columns.into();
+        let value = |value: Option<String>| value.map_or(Value::Null, Value::Text);
+        let row = |row: Vec<Option<String>>| (columns.clone(), row.into_iter().map(value).collect());
+        Table { rows: rows.into_iter().map(row).collect(), columns }
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.rows.iter().map(|values| Row { table: self, values })
+        self.rows.iter().map(|(columns, values)| Row { columns, values })
+    }
+}
+
+impl<'t> Row<'t> {
+    /// The value of a column; empty for NULL, for an expression, and for a column that is not there.
+    pub(super) fn get(&self, column: &str) -> &'t str {
+        match self.value(column) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// The value of the first of these columns that is there: they have had several names.
+    pub(super) fn first(&self, columns: &[&str]) -> &'t str {
+        columns.iter().find(|column| self.has(column)).map_or("", |column| self.get(column))
     }
 
     pub(super) fn has(&self, column: &str) -> bool {
         self.columns.iter().any(|name| name == column)
     }
-}
 
-impl<'t> Row<'t> {
-    /// The value of a column; empty for NULL and for a column that is not there.
-    pub(super) fn get(&self, column: &str) -> &'t str {
-        let at = self.table.columns.iter().position(|name| name == column);
-        at.and_then(|at| self.values.get(at)?.as_deref()).unwrap_or_default()
+    /// The expression in a column, if there is one.
+    pub(super) fn expression(&self, column: &str) -> Option<&'t str> {
+        match self.value(column) {
+            Some(Value::Expression(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether it has as many values as its columns.
+    pub(super) fn is_whole(&self) -> bool {
+        self.columns.len() == self.values.len()
+    }
+
+    fn value(&self, column: &str) -> Option<&'t Value> {
+        let at = self.columns.iter().position(|name| name.eq_ignore_ascii_case(column))?;
+        self.values.get(at)
     }
 }
 
@@ -94,9 +133,9 @@ impl<'t> Reader<'t> {
     /// A name, plain or in backticks, without the database's in front of it.
     fn name(&mut self) -> Option<String> {
         self.trim();
-        let name = match self.rest.strip_prefix('`') {
-            Some(quoted) => {
-                let (name, rest) = quoted.split_once('`')?;
+        let name = match self.rest.chars().next().filter(|c| matches!(c, '`' | '"')) {
+            Some(quote) => {
+                let (name, rest) = self.rest[1..].split_once(quote)?;
                 self.rest = rest;
                 name
             }
@@ -112,7 +151,7 @@ impl<'t> Reader<'t> {
     }
 
     fn eat(&mut self, c: char) -> bool {
-        self.trim_blanks();
+        self.trim_comments();
         match self.rest.strip_prefix(c) {
             Some(rest) => {
                 self.rest = rest;
@@ -122,8 +161,17 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn trim_blanks(&mut self) {
-        self.rest = self.rest.trim_start();
+    /// Past blanks and comments inside of a statement.
+    fn trim_comments(&mut self) {
+        loop {
+            self.rest = self.rest.trim_start();
+            let end = match () {
+                () if self.rest.starts_with("-- ") || self.rest.starts_with('#') => self.rest.find('\n'),
+                () if self.rest.starts_with("/*") => self.rest.find("*/").map(|at| at + 1),
+                () => return,
+            };
+            self.rest = end.map_or("", |at| &self.rest[at + 1..]);
+        }
     }
 
     /// To the end of a statement: a semicolon outside of quotes.
@@ -167,7 +215,7 @@ impl<'t> Reader<'t> {
                     columns.push(column.to_owned());
                 }
             }
-            tables.insert(name, Table { columns, rows: Vec::new() });
+            tables.entry(name).or_default().columns = columns.into();
         }
         self.skip_statement();
     }
@@ -196,13 +244,11 @@ impl<'t> Reader<'t> {
             return Ok(0);
         }
         let table = tables.entry(name.clone()).or_default();
-        if let Some(columns) = columns {
-            table.columns = columns;
-        }
+        let columns = columns.map_or_else(|| table.columns.clone(), Into::into);
         let before = table.rows.len();
         while self.eat('(') {
             let row = self.row().ok_or_else(|| format!("a row of {name} breaks off"))?;
-            table.rows.push(row);
+            table.rows.push((columns.clone(), row));
             if !self.eat(',') {
                 break;
             }
@@ -212,23 +258,11 @@ impl<'t> Reader<'t> {
         Ok(count)
     }
 
-    fn row(&mut self) -> Option<Vec<Option<String>>> {
+    fn row(&mut self) -> Option<Vec<Value>> {
         let mut values = Vec::new();
         loop {
-            self.trim_blanks();
-            let first = self.rest.chars().next()?;
-            if matches!(first, '\'' | '"') {
-                values.push(Some(self.quoted(first)?));
-            } else if self.rest.starts_with("_binary ") {
-                self.rest = &self.rest["_binary ".len()..];
-                continue;
-            } else {
-                let end = self.rest.find([',', ')'])?;
-                let (word, rest) = self.rest.split_at(end);
-                self.rest = rest;
-                let word = word.trim();
-                values.push((!word.eq_ignore_ascii_case("NULL")).then(|| word.to_owned()));
-            }
+            self.trim_comments();
+            values.push(self.value()?);
             if self.eat(')') {
                 return Some(values);
             }
@@ -236,6 +270,46 @@ impl<'t> Reader<'t> {
                 return None;
             }
         }
+    }
+
+    /// A text, a number, NULL, or an expression with whatever parentheses it has.
+    fn value(&mut self) -> Option<Value> {
+        // `_binary 'x'` and `_utf8mb4'x'` name the character set of the text behind them.
+        if self.rest.starts_with('_') {
+            let end = self.rest.find(['\'', ',', ')'])?;
+            if self.rest[end..].starts_with('\'') {
+                self.rest = &self.rest[end..];
+            }
+        }
+        let text = self.rest;
+        let mut only = None;
+        let mut depth = 0_usize;
+        loop {
+            match self.rest.chars().next()? {
+                quote @ ('\'' | '"' | '`') => {
+                    let is_first = self.rest.len() == text.len();
+                    let quoted = self.quoted(quote)?;
+                    only = is_first.then_some(quoted);
+                }
+                ',' | ')' if depth == 0 => break,
+                c => {
+                    depth = match c {
+                        '(' => depth + 1,
+                        ')' => depth - 1,
+                        _ => depth,
+                    };
+                    only = only.filter(|_| c.is_whitespace());
+                    self.rest = &self.rest[c.len_utf8()..];
+                }
+            }
+        }
+        let word = text[..text.len() - self.rest.len()].trim();
+        Some(match only {
+            Some(quoted) => Value::Text(quoted),
+            None if word.eq_ignore_ascii_case("NULL") => Value::Null,
+            None if word.parse::<f64>().is_ok() => Value::Text(word.to_owned()),
+            None => Value::Expression(word.to_owned()),
+        })
     }
 
     /// A text in quotes: a doubled quote stands for one, and a backslash for what follows it.
@@ -287,7 +361,23 @@ mod tests {
         assert_eq!(shown, ["1=a'b'c\n(d),;", "2=", "-3="]);
         let row = tables["u"].rows().next().expect("a row");
         assert_eq!((row.get("x"), row.get("y"), row.get("none")), ("é", "1.5", ""));
-        assert!(tables["t"].has("a") && !tables["t"].has("b"));
+        assert!(row.has("x") && !row.has("a"));
+    }
+
+    #[test]
+    fn expressions_stand_for_themselves_and_each_insert_has_its_own_columns() {
+        let text = "INSERT INTO t (a, b, c) VALUES (now(), concat('x)', ifnull(1, 2)), _utf8mb4'z'), -- one
+            (NULL, b'1' /* two */, 'it' );
+            INSERT INTO t (c, a) VALUES ('3', -4), (CURRENT_TIMESTAMP, 'x');";
+        let tables = read(text).expect("a good dump");
+        let shown: Vec<[&str; 3]> =
+            tables["t"].rows().map(|row| ["a", "b", "c"].map(|at| row.get(at))).collect();
+        assert_eq!(shown, [["", "", "z"], ["", "", "it"], ["-4", "", "3"], ["x", "", ""]]);
+        let rows: Vec<Row<'_>> = tables["t"].rows().collect();
+        assert_eq!(rows[0].expression("a"), Some("now()"));
+        assert_eq!(rows[0].expression("b"), Some("concat('x)', ifnull(1, 2))"));
+        assert_eq!((rows[1].expression("b"), rows[1].expression("c")), (Some("b'1' /* two */"), None));
+        assert_eq!(rows[3].expression("c"), Some("CURRENT_TIMESTAMP"));
     }
 
     #[test]

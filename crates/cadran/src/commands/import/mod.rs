@@ -6,6 +6,7 @@ mod dump;
 mod live;
 mod output;
 mod xxl_job;
+mod xxl_job_report;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,9 +14,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use serde_json::json;
 
 use dump::Table;
+use xxl_job_report::Report;
 
 /// Write job files from what another scheduler has.
 #[derive(Debug, clap::Args)]
@@ -29,7 +30,8 @@ enum From {
     /// From XXL-JOB's database: the tables of a running MySQL or MariaDB, or a dump of them.
     #[command(
         after_help = "Reads the tables xxl_job_info and xxl_job_group, writes one job file for each job and \
-executors.yaml for groups with addresses, and says what was not carried over.\n\nExamples:\n  mysqldump xxl_job \
+executors.yaml.new for groups with addresses or tokens, and says what was not carried over.\n\nExit code 0 when every job \
+has its file, 1 when one was left out.\n\nExamples:\n  mysqldump xxl_job \
 xxl_job_info xxl_job_group > dump.sql\n  cadran import xxl-job dump.sql --to jobs --timezone Asia/Shanghai\n  \
 MYSQL_PWD=… cadran import xxl-job mysql://reader@db:3306/xxl_job --to jobs --timezone Asia/Shanghai"
     )]
@@ -51,12 +53,15 @@ struct XxlJob {
     /// The dump, or `mysql://USER@HOST:PORT/DATABASE`; a password is taken from MYSQL_PWD when the address has none.
     #[arg(value_name = "DUMP|URL")]
     source: String,
-    /// Folder for the job files; files that are there are left alone.
+    /// Folder for the job files; files that are there are left alone, and a second import of the same changes nothing.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     /// The zone the scheduler ran in: its expressions have none of their own.
     #[arg(long, default_value = "UTC")]
     timezone: String,
+    /// Write nothing, and say what would be written.
+    #[arg(long)]
+    dry_run: bool,
     /// Say what was done as JSON.
     #[arg(long)]
     json: bool,
@@ -74,32 +79,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     cadran_core::Zone::get(&args.timezone).map_err(|error| anyhow::anyhow!("--timezone: {error}"))?;
     let (name, tables) = read(&args.source)?;
     let found = xxl_job::convert(&tables, &args.timezone).map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
-    fs::create_dir_all(&args.to).with_context(|| format!("cannot make {}", args.to.display()))?;
-    let mut written = Vec::new();
-    let mut remarks = found.remarks;
-    for (file, text) in found.files {
-        let path = args.to.join(&file);
-        if path.exists() {
-            remarks.push(format!("{file}: there is such a file already; it was left alone"));
-            continue;
-        }
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        written.push(file);
-    }
+    let report = Report::write(found, &args.to, args.dry_run)?;
     if args.json {
-        println!("{}", json!({ "written": written, "remarks": remarks }));
-        return Ok(ExitCode::SUCCESS);
+        println!("{}", report.to_json());
+    } else {
+        report.show(&args.to, args.dry_run);
     }
-    println!("{} files written to {}", written.len(), args.to.display());
-    if !remarks.is_empty() {
-        println!("\nNot carried over, or worth a look:");
-        remarks.iter().for_each(|remark| println!("  {remark}"));
-    }
-    println!(
-        "\nNext: `cadran check {}`, then move executors.yaml beside the server's data and set a token.",
-        args.to.display()
-    );
-    Ok(ExitCode::SUCCESS)
+    // Whoever imports in a script shall notice that a job is missing.
+    Ok(if report.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The tables, and what to call where they are from.
