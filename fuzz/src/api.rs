@@ -64,23 +64,29 @@ impl Server for Nobody {
     fn command(&self, _: Command) -> BoxFuture<'static, Result<Reply, Refusal>> {
         Box::pin(async { Err(Refusal::Busy("nobody is here")) })
     }
-    fn upcoming(&self, _: Millis, _: Millis, _: Option<&JobName>, _: usize) -> Vec<(Millis, JobName)> {
-        Vec::new()
+    fn upcoming(
+        &self,
+        _: Millis,
+        _: Millis,
+        _: Option<&JobName>,
+        _: usize,
+    ) -> Result<Vec<(Millis, JobName)>, Refusal> {
+        Ok(Vec::new())
     }
-    fn forecast(&self, _: Millis, minutes: usize) -> Vec<u64> {
-        vec![0; minutes]
+    fn forecast(&self, _: Millis, minutes: usize) -> Result<Vec<u64>, Refusal> {
+        Ok(vec![0; minutes])
     }
-    fn next_due(&self, _: &JobName) -> Option<Millis> {
-        None
+    fn next_dues(&self, jobs: Vec<JobName>) -> Result<Vec<Option<Millis>>, Refusal> {
+        Ok(vec![None; jobs.len()])
     }
-    fn why(&self, _: RunId) -> (Option<Waiting>, Option<Holding>) {
-        (None, None)
+    fn why(&self, _: RunId) -> Result<(Option<Waiting>, Option<Holding>), Refusal> {
+        Ok((None, None))
     }
-    fn reasons(&self, runs: Vec<RunId>) -> Vec<Option<String>> {
-        vec![None; runs.len()]
+    fn reasons(&self, runs: Vec<RunId>) -> Result<Vec<Option<String>>, Refusal> {
+        Ok(vec![None; runs.len()])
     }
-    fn conflicts(&self) -> (Vec<JobConflict>, bool) {
-        (Vec::new(), false)
+    fn conflicts(&self) -> Result<(Vec<JobConflict>, bool), Refusal> {
+        Ok((Vec::new(), false))
     }
     fn file_problems(&self) -> Vec<FileProblem> {
         Vec::new()
@@ -96,9 +102,6 @@ impl Server for Nobody {
     }
     fn load(&self) -> (usize, usize) {
         (0, 0)
-    }
-    fn next_dues(&self, jobs: &[JobName]) -> Vec<Option<Millis>> {
-        vec![None; jobs.len()]
     }
     fn event_log(&self) -> Arc<EventLog> {
         Arc::new(EventLog::new(0))

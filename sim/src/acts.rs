@@ -81,7 +81,13 @@ impl<R: Record> World<'_, R> {
 
     pub(crate) fn trigger(&mut self, job: u64) -> Option<Token> {
         self.command(
-            Command::Trigger { job: self.name(job), params: Vec::new(), addresses: Vec::new(), parent: None },
+            Command::Trigger {
+                job: self.name(job),
+                params: Vec::new(),
+                addresses: Vec::new(),
+                parent: None,
+                key: None,
+            },
             job,
         )
     }

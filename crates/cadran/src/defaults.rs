@@ -23,6 +23,16 @@ pub const SLOTS: usize = 1_000;
 /// thousand runs a minute take half a megabyte.
 pub const LOOKAHEAD_MS: i64 = 2 * 3_600_000;
 
+/// How long ago the loop may have turned for the server to be called well. It turns at least once a second; with a
+/// million jobs a turn may take a few.
+pub const LOOP_AGE_MAX: Duration = Duration::from_secs(10);
+
+/// How long ago the store may have answered. It is asked every two seconds at least.
+pub const STORE_AGE_MAX: Duration = Duration::from_secs(10);
+
+/// How long the executor inside the server may be silent. It moves every half second at least.
+pub const EXECUTOR_AGE_MAX: Duration = Duration::from_secs(10);
+
 /// How often ended runs past their retention are cleaned away.
 pub const PRUNE_EVERY: Duration = Duration::from_secs(600);
 

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::{Address, JobName, RunId, ShareError};
+use crate::{Address, JobName, Millis, RunId, ShareError};
 
 /// What a person or a program asks of the server. Each one gets one [`Reply`] or one [`Refusal`], and only after
 /// what it changed is durable.
@@ -16,6 +16,8 @@ pub enum Command {
         addresses: Vec<Address>,
         /// The run that asks, when a run asks.
         parent: Option<RunId>,
+        /// A key of the caller's own: asked again with the same one, the answer is the same run.
+        key: Option<IdempotencyKey>,
     },
     /// Let no due of a job start until it is resumed.
     Pause {
@@ -53,6 +55,19 @@ pub enum Command {
     },
 }
 
+/// What a caller names one trigger by, so that it can ask again when no answer came: hashes of the key and of all that
+/// was asked for under it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct IdempotencyKey {
+    /// Of the key's text.
+    pub key: u128,
+    /// Of what was asked for: the same key for something else is a mistake of the caller.
+    pub request: u64,
+}
+
+/// How long a key is remembered: a day.
+pub const TRIGGER_KEY_MS: Millis = 24 * 3_600_000;
+
 /// What a command did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -64,7 +79,7 @@ pub enum Reply {
     Already,
 }
 
-/// Why a command was not carried out. Nothing was changed.
+/// Why a command was not carried out. Nothing was changed, but for [`Refusal::Unknown`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No job of this name.
@@ -83,10 +98,14 @@ pub enum Refusal {
     Params(String),
     /// Executors that the job cannot go to.
     Addresses(String),
+    /// The idempotency key was used for something else.
+    KeyReused,
     /// A bound was reached.
     Limit(String),
     /// The server is stopping or overloaded; try again later.
     Busy(&'static str),
+    /// Whether it was carried out is not known: it was taken, and no answer came in time.
+    Unknown(&'static str),
 }
 
 impl fmt::Display for Refusal {
@@ -101,8 +120,12 @@ impl fmt::Display for Refusal {
             }
             Refusal::NotRetryable(run, why) => write!(f, "run {run} cannot be retried: {why}"),
             Refusal::Params(why) | Refusal::Addresses(why) => write!(f, "{why}"),
+            Refusal::KeyReused => write!(f, "the idempotency key was used for another trigger within a day"),
             Refusal::Limit(why) => write!(f, "{why}"),
             Refusal::Busy(why) => write!(f, "{why}"),
+            Refusal::Unknown(why) => {
+                write!(f, "whether it was done is not known: {why}")
+            }
         }
     }
 }

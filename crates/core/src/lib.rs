@@ -35,7 +35,7 @@ mod time;
 mod waiting;
 
 pub use cadran_cron::{Dst, Millis, Schedule, Zone};
-pub use command::{Command, Refusal, Reply};
+pub use command::{Command, IdempotencyKey, Refusal, Reply, TRIGGER_KEY_MS};
 pub use executor::{
     Address, AddressError, Block, Dialect, Executor, GlueKind, GroupName, GroupNameError, Route, Target,
 };
@@ -47,7 +47,7 @@ pub use job::{
 };
 pub use order::{Ask, Found, Order, Outcome, Placement, Report, ReportKind, RunContext, Seat, Seats, Start};
 pub use policy::{Misfire, Overlap, Policy};
-pub use record::{Batch, JobPut, JobRemoved, JobState, Promise, RunRecord, RunUpdate, Skip};
+pub use record::{Batch, JobPut, JobRemoved, JobState, Promise, RunRecord, RunUpdate, Skip, TriggerKey};
 pub use run::{RunStatus, SeatRecord, SeatStatus, SkipReason, StepRecord, StepStatus, Trigger};
 pub use share::{RunName, RunNameError, ShareError, share_of};
 pub use time::{Now, instant_text};

@@ -1,7 +1,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::{Address, History, JobId, JobName, Millis, RunId, RunStatus, SkipReason, StepRecord, Trigger};
+use crate::{
+    Address, History, IdempotencyKey, JobId, JobName, Millis, RunId, RunStatus, SkipReason, StepRecord,
+    Trigger,
+};
 
 /// Everything one turn of the loop wants durable, written in one transaction.
 ///
@@ -21,6 +24,19 @@ pub struct Batch {
     pub runs: Vec<RunUpdate>,
     /// Dues that never became runs, counted.
     pub skips: Vec<Skip>,
+    /// Keys of triggers. A key that is recorded already stays as it is.
+    pub trigger_keys: Vec<TriggerKey>,
+}
+
+/// A trigger that came with a key of the caller's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TriggerKey {
+    /// The key, and what was asked for under it.
+    pub key: IdempotencyKey,
+    /// The run that was made.
+    pub run: RunId,
+    /// When.
+    pub at: Millis,
 }
 
 impl Batch {
@@ -32,6 +48,7 @@ impl Batch {
             && self.promised.is_empty()
             && self.runs.is_empty()
             && self.skips.is_empty()
+            && self.trigger_keys.is_empty()
     }
 
     /// How many rows it writes.
@@ -42,6 +59,7 @@ impl Batch {
             + self.promised.len()
             + self.runs.len()
             + self.skips.len()
+            + self.trigger_keys.len()
     }
 
     /// Adds everything of a later batch behind this one. A store writes jobs before removals, so a removal that a
@@ -57,6 +75,7 @@ impl Batch {
         self.promised.append(&mut later.promised);
         self.runs.append(&mut later.runs);
         self.skips.append(&mut later.skips);
+        self.trigger_keys.append(&mut later.trigger_keys);
     }
 }
 

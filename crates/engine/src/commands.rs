@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use cadran_core::footprint::{KEY_BYTES_MAX, key_params};
 use cadran_core::{
-    Body, Command, JobId, JobName, Now, Refusal, Reply, RunId, RunStatus, RunUpdate, SkipReason, Trigger,
+    Body, Command, IdempotencyKey, JobId, JobName, Now, Refusal, Reply, RunId, RunStatus, RunUpdate,
+    SkipReason, Trigger, TriggerKey,
 };
 use cadran_flow::{Resume, StopWhy};
 use cadran_plan::Plan;
@@ -36,8 +37,8 @@ impl Engine {
             return;
         }
         let answer = match command {
-            Command::Trigger { job, params, addresses, parent } => {
-                self.trigger(&job, Given { params, addresses }, parent, now).map(Reply::Run)
+            Command::Trigger { job, params, addresses, parent, key } => {
+                self.trigger_once(&job, Given { params, addresses }, parent, key, now).map(Reply::Run)
             }
             Command::Pause { job } => self.pause(&job, now),
             Command::Resume { job } => self.resume(&job, now),
@@ -60,6 +61,32 @@ impl Engine {
 
     fn job(&self, name: &JobName) -> Result<JobId, Refusal> {
         self.catalog.find(name).ok_or_else(|| Refusal::NoSuchJob(name.clone()))
+    }
+
+    /// The run of this key, when there is one; else a new run. An answer about a run whose promise is still on its way
+    /// waits for that, as every answer does.
+    fn trigger_once(
+        &mut self,
+        name: &JobName,
+        given: Given,
+        parent: Option<RunId>,
+        key: Option<IdempotencyKey>,
+        now: Now,
+    ) -> Result<RunId, Refusal> {
+        let known = match key {
+            Some(key) => self.trigger_keys.find(key, now.wall)?,
+            None => None,
+        };
+        if let Some(run) = known {
+            return Ok(run);
+        }
+        let run = self.trigger(name, given, parent, now)?;
+        if let Some(key) = key {
+            let key = TriggerKey { key, run, at: now.wall };
+            self.trigger_keys.insert(key);
+            self.out.batch.trigger_keys.push(key);
+        }
+        Ok(run)
     }
 
     fn trigger(

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Address, Batch, Command, Executor, GroupName, Job, JobId, JobName, Order, Refusal, Reply, Report, RunId,
-    RunStatus, SkipReason,
+    Address, Batch, Command, Executor, GroupName, Job, JobId, JobName, Millis, Order, Refusal, Reply, Report,
+    RunId, RunStatus, SkipReason, Trigger,
 };
 use cadran_plan::index::Index;
 
@@ -95,6 +95,10 @@ pub struct Effects {
     pub jobs_changed: bool,
     /// Executors came or went.
     pub executors_changed: bool,
+    /// The tick that was planned, by the instant it was due.
+    pub tick: Option<Millis>,
+    /// Due and trigger of each run whose first order is among the orders.
+    pub first_orders: Vec<(Millis, Trigger)>,
     /// Reports that spoke of attempts that are over.
     pub stale_reports: u64,
 }

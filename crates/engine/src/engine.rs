@@ -16,6 +16,7 @@ use crate::catalog::Catalog;
 use crate::effects::{Effects, Event, RunChange, Token};
 use crate::jobs::Removed;
 use crate::running::LiveRun;
+use crate::trigger_keys::TriggerKeys;
 use crate::unanswered::Ordered;
 
 /// There is a tick each second.
@@ -121,6 +122,8 @@ pub struct Engine {
     pub(crate) parked: BTreeMap<JobId, Vec<RunId>>,
     /// How many runs of each job are open by hand.
     pub(crate) by_hand: BTreeMap<JobId, usize>,
+    /// Triggers of the last day that came with a key.
+    pub(crate) trigger_keys: TriggerKeys,
     /// How many runs stand above runs that ended, the newest of them: see [`Engine::depth_of`].
     pub(crate) depths: BTreeMap<RunId, u32>,
     /// Due of the latest success, for jobs with `skip_if_successful`.
@@ -165,6 +168,7 @@ impl Engine {
             backlog_runs: BTreeMap::new(),
             parked: BTreeMap::new(),
             by_hand: BTreeMap::new(),
+            trigger_keys: TriggerKeys::default(),
             depths: BTreeMap::new(),
             successes: FxHashMap::default(),
             to_start: VecDeque::new(),
@@ -226,6 +230,14 @@ impl Engine {
             self.seq += 1;
             effects.seq = self.seq;
             self.after.push_back(After { seq: self.seq, ..held });
+        }
+        for order in &effects.orders {
+            let Order::Start(start) = order else { continue };
+            if let Some(live) = self.runs.get_mut(&start.run).filter(|live| live.attempt == 1)
+                && !std::mem::replace(&mut live.ordered, true)
+            {
+                effects.first_orders.push((live.context.due, live.context.trigger));
+            }
         }
         effects
     }
@@ -309,6 +321,8 @@ impl Engine {
             self.next_tick = now.wall;
         }
         if self.next_tick <= now.wall && self.planning == 0 {
+            // The first tick of all has no due of its own.
+            self.out.tick = Some(if self.next_tick == Millis::MIN { now.wall } else { self.next_tick });
             self.next_tick = tick_after(now.wall);
             self.let_go_of_removed(now);
             self.let_go_of_silent(now);

@@ -34,6 +34,7 @@ mod placing;
 mod restore;
 mod running;
 mod shares;
+mod trigger_keys;
 mod unanswered;
 mod waiting;
 

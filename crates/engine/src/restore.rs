@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cadran_core::{
     Body, Found, Job, JobId, JobName, JobState, LogNumbers, Millis, Misfire, Now, Order, Outcome, Overlap,
     Policy, RunContext, RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus,
-    Trigger,
+    Trigger, TriggerKey,
 };
 use cadran_flow::{Next, Progress, Resume};
 use cadran_plan::catch_up::{self, Lateness};
@@ -31,6 +31,8 @@ pub struct Restored {
     pub last_log: u64,
     /// Due of the latest success of jobs with `skip_if_successful`.
     pub successes: Vec<(JobId, Millis)>,
+    /// Keys of triggers of the last day, oldest first.
+    pub trigger_keys: Vec<TriggerKey>,
     /// Jobs whose definition could not be read: number, name and revision, so that neither number nor name is given
     /// away. A file of that name makes the job anew.
     pub unread: Vec<(JobId, JobName, u32)>,
@@ -87,6 +89,7 @@ impl Engine {
             self.removed.insert(id, Removed { at: Millis::MIN, left: None });
         }
         self.successes.extend(restored.successes);
+        self.trigger_keys.restore(restored.trigger_keys, now.wall);
         let mut found: BTreeMap<RunId, Vec<Found>> = BTreeMap::new();
         for mut attempt in restored.found {
             if matches!(attempt.ended, Some((_, Outcome::Stopped))) {

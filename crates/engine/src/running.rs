@@ -33,6 +33,8 @@ pub(crate) struct LiveRun {
     pub(crate) started_at: Option<Millis>,
     /// Whether it is on record as running, since it was last opened.
     pub(crate) announced: bool,
+    /// Whether an order for it has left.
+    pub(crate) ordered: bool,
     /// How it had ended, when it was opened again by a retry.
     pub(crate) retried: Option<RunStatus>,
     /// When its time limit is over, by the monotonic clock.
@@ -78,6 +80,7 @@ impl LiveRun {
             depth,
             started_at: None,
             announced: false,
+            ordered: false,
             retried: None,
             limit_at: None,
             progress: None,

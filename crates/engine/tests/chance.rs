@@ -96,6 +96,7 @@ fn act(world: &mut World, dice: &mut Dice) -> String {
                 params: vec![],
                 addresses: Vec::new(),
                 parent: None,
+                key: None,
             });
             format!("trigger {job}")
         }

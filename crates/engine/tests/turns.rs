@@ -200,6 +200,7 @@ fn a_loop_of_triggers_is_bounded_also_while_the_store_is_away() {
             params: vec![],
             addresses: vec![],
             parent: None,
+            key: None,
         });
         refused += usize::from(matches!(world.replies.get(&token), Some(Err(Refusal::Limit(_)))));
     }

@@ -24,6 +24,9 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(200);
 /// is a child of unknown origin.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 
+/// How often the executor shows that its threads take up work.
+const MOVE_EVERY: Duration = Duration::from_millis(500);
+
 /// Sweeps in a row; what comes back more often waits for the next end.
 const SWEEPS_MAX: u32 = 20;
 
@@ -43,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) opened: Ticks,
     pub(crate) ended: Notify,
     pub(crate) sweep_wanted: Notify,
+    /// When the executor's threads last moved.
+    pub(crate) moved: Mutex<Instant>,
 }
 
 /// What is on and what waits.
@@ -101,6 +106,14 @@ impl Shared {
             self.outbox.deliver(&self.journal);
             // What comes right behind goes together: one report of a quiet time leaves at once, a burst in batches.
             sleep(DELIVERY_PAUSE).await;
+        }
+    }
+
+    /// Shows that the executor's threads take up work, for [`Local::silence`](crate::Local::silence).
+    pub(crate) async fn keep_moving(self: Arc<Shared>) {
+        loop {
+            *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            sleep(MOVE_EVERY).await;
         }
     }
 

@@ -2,14 +2,14 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cadran_core::{Found, Millis, Order};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::attempt::Halt;
 use crate::cgroup;
@@ -109,11 +109,13 @@ impl Local {
             opened: procfs::ticks_now(),
             ended: Notify::new(),
             sweep_wanted: Notify::new(),
+            moved: Mutex::new(Instant::now()),
         });
         let (inbox, orders) = mpsc::unbounded_channel();
         runtime.spawn(Arc::clone(&shared).take_orders(orders));
         runtime.spawn(Arc::clone(&shared).deliver());
         runtime.spawn(Arc::clone(&shared).keep_sweeping());
+        runtime.spawn(Arc::clone(&shared).keep_moving());
         Ok((Local { shared, inbox, runtime: Some(runtime), _groups: groups }, found))
     }
 
@@ -130,6 +132,12 @@ impl Local {
     pub fn live(&self) -> usize {
         let desk = self.shared.desk();
         desk.live.len() + desk.line.len()
+    }
+
+    /// How long ago the executor's threads last took up something. They do every half second, unless they hang in the
+    /// kernel or on a disk.
+    pub fn silence(&self) -> Duration {
+        self.shared.moved.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
     /// Kills everything that is on, at once. What waits in line goes on waiting.

@@ -29,6 +29,10 @@ pub(crate) enum Caller {
 const OPEN: &[(Method, &str)] = &[
     (Method::GET, "/health"),
     (Method::HEAD, "/health"),
+    (Method::GET, "/health/live"),
+    (Method::HEAD, "/health/live"),
+    (Method::GET, "/health/ready"),
+    (Method::HEAD, "/health/ready"),
     (Method::GET, SESSION_PATH),
     (Method::HEAD, SESSION_PATH),
     (Method::POST, SESSION_PATH),

@@ -173,6 +173,16 @@ impl ApiError {
         ApiError::new(StatusCode::BAD_REQUEST, "bad_query", message)
     }
 
+    /// A header with a value it cannot have.
+    pub(crate) fn bad_key(limit: usize) -> ApiError {
+        ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "bad_key",
+            format!("an Idempotency-Key is one header of 1 to {limit} visible characters"),
+        )
+        .help("send a new random one, such as a UUID, with every new trigger")
+    }
+
     /// A field of the query with a value it cannot have.
     pub(crate) fn bad_field(field: &str, value: &str, allowed: &str) -> ApiError {
         ApiError::bad_query(format!("{field} cannot be {}", shown(value)))
@@ -317,12 +327,17 @@ impl From<Refusal> for ApiError {
                 ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_addresses", message)
                     .help("GET /api/v1/executors lists the executors")
             }
+            Refusal::KeyReused => ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", message)
+                .help("send a new Idempotency-Key with every new trigger"),
             Refusal::Limit(_) => {
                 ApiError::new(StatusCode::TOO_MANY_REQUESTS, "limit", message).header(RETRY_AFTER, 5)
             }
             Refusal::Busy(_) => {
                 ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).header(RETRY_AFTER, 1)
             }
+            Refusal::Unknown(_) => ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "unknown", message)
+                .help("ask again: a trigger with the same Idempotency-Key makes no second run")
+                .header(RETRY_AFTER, 1),
         }
     }
 }
@@ -373,8 +388,10 @@ mod tests {
         check(Refusal::ShareEnded(run, 1), 409, "share_ended");
         check(Refusal::NotRetryable(run, "it succeeded"), 409, "not_retryable");
         check(Refusal::Params("no param x".into()), 422, "bad_params");
+        check(Refusal::KeyReused, 422, "key_reused");
         check(Refusal::Limit("too deep".into()), 429, "limit");
         check(Refusal::Busy("stopping"), 503, "busy");
+        check(Refusal::Unknown("no answer"), 503, "unknown");
     }
 
     #[test]

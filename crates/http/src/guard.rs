@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -89,9 +89,8 @@ fn closed(mut response: Response) -> Response {
 /// and a neighbour's wrong guesses must not lock the owner out. Guessing 256 bits is hopeless at any rate; the limit is
 /// there to make the trying visible and cheap to refuse.
 pub(crate) fn count_failure(state: &ApiState, peer: IpAddr) -> Option<ApiError> {
-    let mut failures = state.failures.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let retry_after = failures.count(peer, Instant::now())?;
-    tracing::warn!(%peer, "too many requests without the right token");
+    state.failures.note(peer);
+    let retry_after = state.failures.table().count(peer, Instant::now())?;
     Some(ApiError::too_many_bad_tokens(retry_after.as_secs() + 1))
 }
 
@@ -107,7 +106,77 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// Failed tries by source address, shared by all requests.
 #[derive(Default)]
-pub(crate) struct Failures(Mutex<FailureTable>);
+pub(crate) struct Failures {
+    table: Mutex<FailureTable>,
+    log: Mutex<FailureLog>,
+}
+
+impl Failures {
+    fn table(&self) -> MutexGuard<'_, FailureTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> MutexGuard<'_, FailureLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the first failure down at once, and counts those behind it for a line at the end of the interval.
+    fn note(self: &Arc<Self>, peer: IpAddr) {
+        if !self.log().count(peer) {
+            return;
+        }
+        tracing::warn!(source = %source_of(peer), "a request without the right token; more of them are counted");
+        let this = self.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(FAILURES_TOLD_EVERY).await;
+                let Some((count, source, sources)) = this.log().take() else { return };
+                tracing::warn!(
+                    count, %source, sources,
+                    "{count} requests without the right token in the last {} s, most of them from {source}",
+                    FAILURES_TOLD_EVERY.as_secs()
+                );
+            }
+        });
+    }
+}
+
+/// At most one line about failures is written in so long a time.
+const FAILURES_TOLD_EVERY: Duration = Duration::from_secs(60);
+
+/// Failures since the last line of the log about them, by source.
+#[derive(Default)]
+struct FailureLog {
+    is_open: bool,
+    by_source: BTreeMap<IpAddr, u64>,
+    /// From sources that the table has no room for.
+    others: u64,
+}
+
+impl FailureLog {
+    /// Counts a failure. True for the first one in a while, which is told by itself.
+    fn count(&mut self, peer: IpAddr) -> bool {
+        if !std::mem::replace(&mut self.is_open, true) {
+            return true;
+        }
+        let key = source_of(peer);
+        if self.by_source.len() < SOURCES_MAX || self.by_source.contains_key(&key) {
+            *self.by_source.entry(key).or_default() += 1;
+        } else {
+            self.others += 1;
+        }
+        false
+    }
+
+    /// How many there were since the last call, the source of most of them, and how many sources there were at least.
+    /// `None` when there were none: then the next one is told by itself again.
+    fn take(&mut self) -> Option<(u64, IpAddr, usize)> {
+        let FailureLog { by_source, others, .. } = std::mem::take(self);
+        let (most, _) = by_source.iter().max_by_key(|(_, count)| **count)?;
+        self.is_open = true;
+        Some((by_source.values().sum::<u64>() + others, *most, by_source.len()))
+    }
+}
 
 /// A failure counts for [`FAILURE_FORGOTTEN_AFTER`]; a source with [`FAILURES_MAX`] of them waits.
 #[derive(Default)]
@@ -173,6 +242,20 @@ mod tests {
 
     fn address(last: u8) -> IpAddr {
         IpAddr::from([192, 0, 2, last])
+    }
+
+    #[test]
+    fn bad_tokens_are_told_once_and_then_counted() {
+        let mut log = FailureLog::default();
+        assert!(log.count(address(1)), "the first is told at once");
+        for no in [1, 2, 1, 3, 1] {
+            assert!(!log.count(address(no)));
+        }
+        assert_eq!(log.take(), Some((5, address(1), 3)));
+        assert!(!log.count(address(2)), "within the next interval it is counted");
+        assert_eq!(log.take(), Some((1, address(2), 1)));
+        assert_eq!(log.take(), None);
+        assert!(log.count(address(2)), "after a quiet interval the next is told at once");
     }
 
     #[test]

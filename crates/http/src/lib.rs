@@ -21,7 +21,7 @@
 //!
 //! The page for browsers is built into the binary: its source is in `page/`, and what is sent is in `page/dist`.
 //!
-//! Invariants: every path but `/health`, the page's own files and signing in needs the token or a session, also those
+//! Invariants: every path but `/health`, `/health/live`, `/health/ready`, the page's own files and signing in needs the token or a session, also those
 //! that do not exist, and what a request may do is decided in one function (`access::decide`); a name or an id from outside is
 //! parsed into its strict type before anything looks for it, and a step's name is only compared with names that are
 //! there; unknown fields are refused; every error has one shape, made in one file; the OpenAPI document lists every

@@ -2,7 +2,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use cadran_core::{Address, JobName, Millis, RunId, RunName};
+use cadran_core::{Address, IdempotencyKey, JobName, Millis, RunId, RunName};
 use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
@@ -121,6 +121,36 @@ where
     match Path::<T>::from_request_parts(parts, state).await {
         Ok(Path(value)) => Ok(value),
         Err(rejection) => Err(ApiError::bad_path(rejection.body_text())),
+    }
+}
+
+/// Characters of an `Idempotency-Key`.
+const KEY_CHARS_MAX: usize = 255;
+
+/// The `Idempotency-Key` of a request, if it has one. Not yet tied to what is asked for.
+pub(crate) struct KeyHeader(Option<blake3::Hash>);
+
+impl<S: Send + Sync> FromRequestParts<S> for KeyHeader {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<KeyHeader, ApiError> {
+        let mut values = parts.headers.get_all("idempotency-key").iter();
+        let Some(value) = values.next() else { return Ok(KeyHeader(None)) };
+        let text = value.as_bytes();
+        let is_good = (1..=KEY_CHARS_MAX).contains(&text.len()) && text.iter().all(u8::is_ascii_graphic);
+        if !is_good || values.next().is_some() {
+            return Err(ApiError::bad_key(KEY_CHARS_MAX));
+        }
+        Ok(KeyHeader(Some(blake3::hash(text))))
+    }
+}
+
+impl KeyHeader {
+    /// The key together with what is asked for, as text in a fixed form.
+    pub(crate) fn for_request(self, request: &str) -> Option<IdempotencyKey> {
+        let key = u128::from_le_bytes(*self.0?.as_bytes().first_chunk()?);
+        let request = u64::from_le_bytes(*blake3::hash(request.as_bytes()).as_bytes().first_chunk()?);
+        Some(IdempotencyKey { key, request })
     }
 }
 

@@ -12,7 +12,8 @@ use crate::EventLog;
 /// What the API asks of the running server. Records are read from the store and logs from their files; everything
 /// that is decided, or known only to the loop, comes through here.
 ///
-/// Methods other than [`Server::command`] answer at once from what is in memory.
+/// Methods other than [`Server::command`] answer from what is in memory, at once or with [`Refusal::Busy`] after some
+/// seconds in which the loop did not.
 pub trait Server: Send + Sync + 'static {
     /// Carries out a command. Answers only after what it changed is durable.
     fn command(&self, command: Command) -> BoxFuture<'static, Result<Reply, Refusal>>;
@@ -24,22 +25,22 @@ pub trait Server: Send + Sync + 'static {
         to: Millis,
         job: Option<&JobName>,
         limit: usize,
-    ) -> Vec<(Millis, JobName)>;
+    ) -> Result<Vec<(Millis, JobName)>, Refusal>;
 
     /// How many runs each of the `minutes` minutes after `from` is expected to start.
-    fn forecast(&self, from: Millis, minutes: usize) -> Vec<u64>;
+    fn forecast(&self, from: Millis, minutes: usize) -> Result<Vec<u64>, Refusal>;
 
-    /// The next due of a job, `None` when there is none or no such job.
-    fn next_due(&self, job: &JobName) -> Option<Millis>;
+    /// The next due of each of these jobs, `None` when there is none or no such job.
+    fn next_dues(&self, jobs: Vec<JobName>) -> Result<Vec<Option<Millis>>, Refusal>;
 
     /// Why an open run waits, or what it holds.
-    fn why(&self, run: RunId) -> (Option<Waiting>, Option<Holding>);
+    fn why(&self, run: RunId) -> Result<(Option<Waiting>, Option<Holding>), Refusal>;
 
     /// Why each of these runs waits, in a sentence; `None` for those that do not.
-    fn reasons(&self, runs: Vec<RunId>) -> Vec<Option<String>>;
+    fn reasons(&self, runs: Vec<RunId>) -> Result<Vec<Option<String>>, Refusal>;
 
     /// Which jobs can exclude which, by name, and whether there may be more.
-    fn conflicts(&self) -> (Vec<JobConflict>, bool);
+    fn conflicts(&self) -> Result<(Vec<JobConflict>, bool), Refusal>;
 
     /// What is wrong with job files at this moment.
     fn file_problems(&self) -> Vec<FileProblem>;
@@ -54,8 +55,8 @@ pub trait Server: Send + Sync + 'static {
     fn now(&self) -> Millis;
 
     /// The executors that are there, by group.
-    fn executors(&self) -> Vec<ExecutorGroup> {
-        Vec::new()
+    fn executors(&self) -> Result<Vec<ExecutorGroup>, Refusal> {
+        Ok(Vec::new())
     }
 
     /// Brings the logs of a run up to date that executors elsewhere have. What cannot be read now is left as it is.
@@ -65,9 +66,6 @@ pub trait Server: Send + Sync + 'static {
 
     /// Runs that are active, and that wait for their turn.
     fn load(&self) -> (usize, usize);
-
-    /// The next dues of these jobs, in their order, asked of the loop at once.
-    fn next_dues(&self, jobs: &[JobName]) -> Vec<Option<Millis>>;
 
     /// What changed lately. Every change is in the store before it is here.
     fn event_log(&self) -> Arc<EventLog>;
@@ -151,14 +149,26 @@ pub struct FileProblem {
 /// How the server is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// It plans and fires.
+    /// It plans, fires and records.
     pub ready: bool,
-    /// The last write to the store succeeded.
+    /// The loop turned a moment ago.
+    pub loop_ok: bool,
+    /// The last write to the store succeeded, and it answered a moment ago.
     pub store_ok: bool,
+    /// The executor inside the server moved a moment ago.
+    pub executor_ok: bool,
     /// It is on its way out.
     pub stopping: bool,
     /// Of the program.
     pub version: String,
     /// Since its start, by the monotonic clock.
     pub uptime_ms: Millis,
+    /// Since the loop's last turn.
+    pub loop_age_ms: Millis,
+    /// Since the store last answered.
+    pub store_age_ms: Millis,
+    /// Since the oldest batch that is not durable yet was made.
+    pub batch_age_ms: Option<Millis>,
+    /// Since the executor inside the server last moved.
+    pub executor_age_ms: Option<Millis>,
 }

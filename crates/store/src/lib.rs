@@ -29,6 +29,7 @@ mod claim;
 mod code;
 mod error;
 mod fold;
+mod keys;
 mod memory;
 mod packed;
 mod postgres;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cadran_core::{
     Batch, History, JobId, JobName, JobPut, JobState, Millis, Promise, RunId, RunRecord, RunStatus,
-    RunUpdate, Skip,
+    RunUpdate, Skip, TriggerKey,
 };
 use rustc_hash::FxHashMap;
 
@@ -16,7 +16,7 @@ use crate::fold::{Change, Folded};
 use crate::query::{
     Committed, Counts, JobQuery, JobRecord, JobView, LastRun, RunQuery, RunView, SkipQuery, SkipView, bounded,
 };
-use crate::{StoreError, servers, text};
+use crate::{StoreError, keys, servers, text};
 
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
@@ -37,6 +37,7 @@ struct Record {
     open: BTreeSet<RunId>,
     skips: BTreeMap<RunId, Skip>,
     servers: Vec<servers::Known>,
+    trigger_keys: BTreeMap<u128, TriggerKey>,
     /// How far the last prune came.
     pruned_to: Option<JobId>,
 }
@@ -83,6 +84,12 @@ impl Memory {
         for skip in &folded.skips {
             record.skips.insert(skip.id, **skip);
         }
+        if let Some(horizon) = keys::horizon(batch) {
+            record.trigger_keys.retain(|_, key| key.at >= horizon);
+            for key in &batch.trigger_keys {
+                record.trigger_keys.entry(key.key.key).or_insert(*key);
+            }
+        }
         Ok(Committed { refused })
     }
 
@@ -103,6 +110,14 @@ impl Memory {
         let last_run = record.runs.keys().next_back();
         let last_skip = record.skips.keys().next_back();
         Ok((open, last_run.max(last_skip).copied()))
+    }
+
+    pub(crate) fn trigger_keys(&self, since: Millis) -> Result<Vec<TriggerKey>, StoreError> {
+        let record = self.record("trigger_keys")?;
+        let mut keys: Vec<TriggerKey> =
+            record.trigger_keys.values().filter(|key| key.at >= since).copied().collect();
+        keys.sort_by_key(|key| (key.at, key.run));
+        Ok(keys)
     }
 
     pub(crate) fn last_successes(&self, jobs: &[JobId]) -> Result<Vec<(JobId, Millis)>, StoreError> {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use cadran_core::{Batch, JobId, JobName, Millis, RunId, RunRecord};
+use cadran_core::{Batch, JobId, JobName, Millis, RunId, RunRecord, TriggerKey};
 
 use crate::claim::{Claim, Hold};
 use crate::memory::Memory;
@@ -9,7 +9,7 @@ use crate::query::{
     Committed, Counts, JobQuery, JobRecord, JobView, Loaded, RunQuery, RunView, SkipQuery, SkipView,
 };
 use crate::sqlite::Sqlite;
-use crate::{StoreError, fold::Folded, prune, read};
+use crate::{StoreError, fold::Folded, keys, prune, read};
 
 /// The durable record. Cheap to clone; all clones are one store.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Store {
     /// Writes a batch in one transaction. When it answers, the batch is durable.
     ///
     /// Jobs are written first, then removals (a job that is put and removed in one batch is removed), states,
-    /// promises, updates, skips. After a transient error, give the same batch again.
+    /// promises, updates, skips, keys of triggers. After a transient error, give the same batch again.
     pub async fn commit(&self, batch: &Batch) -> Result<Committed, StoreError> {
         if batch.is_empty() {
             return Ok(Committed::default());
@@ -90,6 +90,11 @@ impl Store {
     /// The runs that are promised, waiting or running, by id, and the highest id among runs and skips.
     pub async fn load_runs(&self) -> Result<(Vec<RunRecord>, Option<RunId>), StoreError> {
         each!(self, memory => memory.load_runs(), database => read::load_runs(&**database))
+    }
+
+    /// Keys of triggers since an instant, oldest first. They are kept for a day.
+    pub async fn trigger_keys(&self, since: Millis) -> Result<Vec<TriggerKey>, StoreError> {
+        each!(self, memory => memory.trigger_keys(since), database => keys::load(&**database, since))
     }
 
     /// The due of the latest succeeded run of each of these jobs, for those that have one, by job.

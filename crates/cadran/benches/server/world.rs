@@ -157,7 +157,7 @@ impl World {
         loop {
             let line = self.running.line.clone();
             let open = tokio::task::spawn_blocking(move || line.look(|engine| engine.uncommitted()));
-            if open.await.ok().flatten() == Some(0) {
+            if matches!(open.await, Ok(Ok(0))) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -169,7 +169,7 @@ impl World {
         loop {
             let line = self.running.line.clone();
             let open = tokio::task::spawn_blocking(move || line.look(|engine| engine.active_and_waiting()));
-            if open.await.ok().flatten() == Some((0, 0)) {
+            if matches!(open.await, Ok(Ok((0, 0)))) {
                 return self.durable().await;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;

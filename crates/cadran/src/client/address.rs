@@ -21,8 +21,8 @@ struct ServerFile {
     url: String,
 }
 
-/// The server that was named, else the one of the data directory. The token of the data directory goes to this machine
-/// alone, and no token goes over plain http to another one unless that was asked for.
+/// The server that was named, else the one of the data directory. The token of the data directory goes to the server
+/// that runs with it alone, and no token goes over plain http to another machine unless that was asked for.
 pub(super) fn find(options: &ClientOptions) -> Result<Address, Failure> {
     let data = options.data.clone().unwrap_or_else(defaults::data_dir);
     let url = match options.server.as_deref().map(str::trim).filter(|server| !server.is_empty()) {
@@ -32,11 +32,15 @@ pub(super) fn find(options: &ClientOptions) -> Result<Address, Failure> {
         })?,
         None => of_data(&data)?,
     };
+    let url = match of_data(&data) {
+        Ok(own) if is_same(&own, &url) => own,
+        _ => url,
+    };
     let here = is_loopback(&url);
     let given = options.token.as_deref().map(str::trim).filter(|token| !token.is_empty());
     let token = match given {
         Some(token) => token.to_owned(),
-        None if here => kept(&data.join("token"), &url)?,
+        None if here => own_token(&data, &url)?,
         None => {
             return Err(Failure::new(
                 Exit::Refused,
@@ -90,6 +94,35 @@ fn of_data(data: &Path) -> Result<Url, Failure> {
     })?;
     let file: ServerFile = serde_json::from_str(&text).map_err(|_| none("is named in server.json of"))?;
     parse(&file.url).map_err(|_| none("with a usable address is named in server.json of"))
+}
+
+/// The token of the data directory, for the server that runs with it and for no other: whoever else listens on this
+/// machine may be anybody.
+fn own_token(data: &Path, url: &Url) -> Result<String, Failure> {
+    let path = data.join("token");
+    let token = kept(&path, url)?;
+    let other = match of_data(data) {
+        Ok(own) if own == *url => return Ok(token),
+        Ok(own) => format!("belongs to the server at {own}"),
+        Err(_) => "belongs to a server that does not run now".to_owned(),
+    };
+    Err(Failure::new(
+        Exit::Refused,
+        "no_token",
+        format!("the token in {} {other}, and is not sent to {url}", path.display()),
+    )
+    .help("name that server's data directory with --data DIR, or set CADRAN_TOKEN"))
+}
+
+/// Whether a server that was named is the one of the data directory, which is known by its number: `localhost` may be
+/// any loopback address.
+fn is_same(own: &Url, named: &Url) -> bool {
+    let is_localhost = named.host_str().is_some_and(|host| host.eq_ignore_ascii_case("localhost"));
+    let mut named = named.clone();
+    if is_localhost && is_loopback(own) && named.set_host(own.host_str()).is_err() {
+        return false;
+    }
+    *own == named
 }
 
 fn kept(path: &Path, url: &Url) -> Result<String, Failure> {
@@ -158,9 +191,18 @@ mod tests {
                     _ => panic!("{server} {insecure}: {found:?}"),
                 }
             };
+        check("127.0.0.1:7788", None, false, Err("no_token"));
+        std::fs::write(data.join("server.json"), r#"{"url": "http://127.0.0.1:7788"}"#).unwrap();
         check("127.0.0.1:7788", None, false, Ok(("http://127.0.0.1:7788/", own)));
-        check("http://localhost:1", None, false, Ok(("http://localhost:1/", own)));
-        check("http://[::1]:1/base", None, false, Ok(("http://[::1]:1/base/", own)));
+        check("http://localhost:7788", None, false, Ok(("http://127.0.0.1:7788/", own)));
+        // Another port, another loopback address, another path: somebody else.
+        check("http://127.0.0.1:7789", None, false, Err("no_token"));
+        check("http://localhost:1", None, false, Err("no_token"));
+        check("http://[::1]:7788", None, false, Err("no_token"));
+        check("http://127.0.0.2:7788", None, false, Err("no_token"));
+        check("https://127.0.0.1:7788", None, false, Err("no_token"));
+        check("http://127.0.0.1:7788/base", None, false, Err("no_token"));
+        check("http://[::1]:1/base", Some("t"), false, Ok(("http://[::1]:1/base/", "t")));
         check("http://127.9.9.9:1", Some("t"), false, Ok(("http://127.9.9.9:1/", "t")));
         check("https://far.example", None, false, Err("no_token"));
         check("https://far.example", None, true, Err("no_token"));
@@ -175,6 +217,8 @@ mod tests {
         check("http://0.0.0.0:7788", Some("t"), false, Err("insecure"));
         check("ftp://127.0.0.1", None, false, Err("usage"));
         check("http://", None, false, Err("usage"));
+        check("", None, false, Ok(("http://127.0.0.1:7788/", own)));
+        std::fs::remove_file(data.join("server.json")).unwrap();
         check("", None, false, Err("no_server"));
         std::fs::remove_dir_all(&data).unwrap();
     }

@@ -75,6 +75,11 @@ impl Api {
         self.json(self.request(Method::POST, path)?.json(body)).await
     }
 
+    /// Asks for something to be done, under a key that names this request: it may be asked again.
+    pub async fn post_with_key(&self, path: &[&str], body: &Value, key: &str) -> Result<Value, Failure> {
+        self.json(self.request(Method::POST, path)?.header("Idempotency-Key", key).json(body)).await
+    }
+
     fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, Failure> {
         let mut url = self.url.clone();
         url.path_segments_mut()
@@ -135,6 +140,14 @@ impl Api {
             cause = deeper;
         }
         let why = if error.is_timeout() { "it did not answer in time".to_owned() } else { cause.to_string() };
+        if !error.is_connect() {
+            return Failure::new(
+                Exit::Unreachable,
+                "no_answer",
+                format!("no answer from {}: {why}", self.url()),
+            )
+            .help("`cadran ps` and `cadran history` show what was done, once the server answers");
+        }
         Failure::new(Exit::Unreachable, "unreachable", format!("no server at {}: {why}", self.url()))
             .help("start one with `cadran serve`, or name another with --server URL")
     }

@@ -129,7 +129,8 @@ async fn foreground(args: &Args, job: Job, definition: Arc<str>, scratch: &Path)
 }
 
 async fn start(line: &Line, name: &JobName, params: Vec<(Box<str>, Box<str>)>) -> anyhow::Result<RunId> {
-    let trigger = Command::Trigger { job: name.clone(), params, addresses: Vec::new(), parent: None };
+    let trigger =
+        Command::Trigger { job: name.clone(), params, addresses: Vec::new(), parent: None, key: None };
     match line.command(trigger).await {
         Ok(Reply::Run(run)) => Ok(run),
         Ok(_) => bail!("the engine did not name the run"),

@@ -1,7 +1,7 @@
 //! `cadran serve`: the server.
 
 use std::fs::{self, File};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -15,7 +15,7 @@ use cadran_exec::{Hub, HubOptions, Local, LocalOptions, LogDir, Remote, RemoteOp
 use cadran_http::{ApiState, EventLog, FileProblem, LiveChange, Sessions, token};
 use cadran_place::Limits;
 use cadran_spec::{
-    Change, Diagnostic, FileDiagnostics, Folder, ReadOptions, Scan, WatchHandle, WatchOptions,
+    Caller, Change, Diagnostic, FileDiagnostics, Folder, ReadOptions, Scan, WatchHandle, WatchOptions,
 };
 use cadran_store::Store;
 use nix::errno::Errno;
@@ -25,14 +25,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::defaults;
 use crate::server::clock::{self, Clock};
+use crate::server::sd_notify::Supervisor;
 use crate::server::turn::Orders;
-use crate::server::{self, Desk, Executors, JobFiles, Line, Problems, revive};
+use crate::server::{self, Desk, Executors, JobFiles, Line, Problems, fatal, revive};
 
 /// Run the server: watch job files, fire every due, keep the record.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Prints one line when it is ready. Stops cleanly on SIGTERM and Ctrl-C; a second one stops at \
-once.\n\nExamples:\n  cadran serve --jobs examples/jobs\n  cadran serve --data /var/lib/cadran --store \
+once. SIGHUP reads the job files again.\n\nExamples:\n  cadran serve --jobs examples/jobs\n  cadran serve --data /var/lib/cadran --store \
 postgres://cadran@db/cadran"
 )]
 pub struct Args {
@@ -195,6 +196,8 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     };
     // From here on a signal is a request to stop in good order, also one that comes before we are ready.
     let mut stops = Stops::listen()?;
+    let mut reloads = signal(SignalKind::hangup())?;
+    let supervisor = Arc::new(Supervisor::from_env());
     let running = server::start(line.clone(), clock, engine, store.clone(), orders)?;
     let watch = watch(folder, line.clone(), problems.clone(), running.events.clone())?;
     if !args.no_executor_jobs {
@@ -202,19 +205,17 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     }
     let pruning = tokio::spawn(prune(store.clone(), logs.clone()));
 
-    let desk = Arc::new(Desk::new(&running, problems).with_executors(executors.clone()));
+    let desk = Desk::new(&running, problems).with_executors(executors.clone()).with_local(local.clone());
+    let desk = Arc::new(desk);
     let sessions = Sessions::open(&args.data.join("sessions.json"));
     let api = ApiState::new(desk, store, logs, token.hash()).with_sessions(sessions, args.host_name.clone());
     let api = cadran_http::router(api);
     let (stop_http, http_stopped) = tokio::sync::oneshot::channel::<()>();
-    let http = tokio::spawn(cadran_http::serve(
-        listener,
-        api,
-        async {
-            let _ = http_stopped.await;
-        },
-        cadran_http::Limits::default(),
-    ));
+    let until = async {
+        let _ = http_stopped.await;
+    };
+    let http = cadran_http::serve(listener, api, until, cadran_http::Limits::default());
+    let http = tokio::spawn(fatal::task("listener of the API", http));
     let door = open_door(&args, &tokens, executors, hub.clone()).await?;
     data.announce(address)?;
     println!(
@@ -224,10 +225,20 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         door.as_ref().map(|door| format!(", executors on http://{}", door.address)).unwrap_or_default()
     );
 
-    let taken = tokio::select! {
-        () = stops.next() => None,
-        by = claim.lost() => Some(by),
+    supervisor.say("READY=1");
+    let feeding = tokio::spawn({
+        let (supervisor, health) = (supervisor.clone(), running.health.clone());
+        async move { supervisor.feed_watchdog(&health).await }
+    });
+
+    let taken = loop {
+        tokio::select! {
+            () = stops.next() => break None,
+            by = claim.lost() => break Some(by),
+            _ = reloads.recv() => reload(watch.caller()),
+        }
     };
+    supervisor.say("STOPPING=1");
     if let Some(by) = &taken {
         tracing::error!("{by}: this one must not go on, and stops");
     }
@@ -246,6 +257,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         () = stops.next() => bail!("stopped at once; runs that were cut off are taken up at the next start"),
     }
     let _ = http.await;
+    feeding.abort();
     hub.stop();
     if let Some(door) = door {
         let _ = door.stop.send(());
@@ -451,8 +463,14 @@ impl Data {
 
     /// Lets commands on this machine find the server.
     fn announce(&self, address: SocketAddr) -> anyhow::Result<()> {
-        let text =
-            serde_json::json!({ "url": format!("http://{address}"), "pid": std::process::id() }).to_string();
+        // Whoever is on this machine reaches a server that listens everywhere by the loopback address.
+        let ip = match address.ip() {
+            ip if !ip.is_unspecified() => ip,
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        let url = format!("http://{}", SocketAddr::new(ip, address.port()));
+        let text = serde_json::json!({ "url": url, "pid": std::process::id() }).to_string();
         let (half, whole) = (self.path.join("server.json.new"), self.path.join("server.json"));
         fs::write(&half, text)?;
         fs::rename(&half, &whole)?;
@@ -557,6 +575,18 @@ async fn prune(store: Store, logs: LogDir) {
             }
         }
     }
+}
+
+/// How long a reading of all job files may take before the log says so: a million files take about this long.
+const RELOAD_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Reads the job files again, now. The server's log goes to standard error, so there is no file of it to be reopened.
+fn reload(caller: Caller) {
+    tracing::info!("SIGHUP: reading the job files again");
+    tokio::task::spawn_blocking(move || match caller.look_now(RELOAD_TIME_MAX) {
+        true => tracing::info!("the job files were read again"),
+        false => tracing::warn!("reading the job files takes longer than {} s", RELOAD_TIME_MAX.as_secs()),
+    });
 }
 
 /// Requests to stop: TERM, and the interrupt of a terminal.

@@ -1,6 +1,7 @@
 //! `cadran trigger`: run a job now.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use cadran_core::{JobName, RunId};
 use serde_json::{Map, Value, json};
@@ -25,6 +26,9 @@ pub struct Args {
     /// Let it go to these executors alone, in this order: addresses that `cadran executors` shows.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub executors: Vec<String>,
+    /// A key that names this trigger: given again within a day, it makes no second run [default: a random one].
+    #[arg(long, value_name = "KEY")]
+    pub idempotency_key: Option<String>,
     /// Wait until the run has ended; the exit code says how it went.
     #[arg(short, long)]
     pub wait: bool,
@@ -44,8 +48,12 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     if let Some(parent) = std::env::var("CADRAN_RUN_ID").ok().and_then(|id| id.parse::<RunId>().ok()) {
         body["parent"] = json!(parent.to_string());
     }
+    let key = match &args.idempotency_key {
+        Some(key) => key.clone(),
+        None => random_key()?,
+    };
     let api = Api::new(&args.client)?;
-    let made = api.post(&["jobs", job.as_str(), "trigger"], &body).await?;
+    let made = ask(&args.client, &api, job.as_str(), &body, &key).await?;
     let run = made["run"].as_str().unwrap_or_default().to_owned();
     if args.wait {
         if !args.client.json {
@@ -60,6 +68,58 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
         talk(&format!("{job} was triggered; follow it with `cadran logs -f {run}`"));
     }
     Ok(Exit::Ok.into())
+}
+
+/// A server that restarts, or whose store is away for a moment, is back within this.
+const ASK_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Between two questions.
+const ASK_PAUSE: Duration = Duration::from_millis(500);
+
+/// Triggers, and asks again with the same key while it is not known whether the run was made.
+async fn ask(
+    client: &ClientOptions,
+    api: &Api,
+    job: &str,
+    body: &Value,
+    key: &str,
+) -> Result<Value, Failure> {
+    let path = ["jobs", job, "trigger"];
+    let mut asked = api.post_with_key(&path, body, key).await;
+    // A server that was never there, or that said no, has made no run.
+    if !matches!(&asked, Err(failure) if is_doubtful(failure)) {
+        return asked;
+    }
+    talk(&format!("the server did not say whether the run was made; asking again with the key {key}"));
+    let again = async {
+        while matches!(&asked, Err(failure) if failure.exit == Exit::Unreachable) {
+            tokio::time::sleep(ASK_PAUSE).await;
+            // It may have come back at another address.
+            asked = match Api::new(client) {
+                Ok(api) => api.post_with_key(&path, body, key).await,
+                Err(failure) => Err(failure),
+            };
+        }
+    };
+    let _ = tokio::time::timeout(ASK_TIME_MAX, again).await;
+    asked.map_err(|failure| match failure.exit {
+        Exit::Unreachable => failure.help(format!(
+            "whether the run was made is not known; ask again with `cadran trigger {job} --idempotency-key {key}` \
+             and the same parameters, which makes no second one"
+        )),
+        _ => failure,
+    })
+}
+
+/// Whether the request may have reached a server that made the run without saying so.
+fn is_doubtful(failure: &Failure) -> bool {
+    matches!(failure.code.as_str(), "no_answer" | "unknown" | "too_slow")
+}
+
+fn random_key() -> Result<String, Failure> {
+    let mut chance = [0; 16];
+    getrandom::fill(&mut chance).map_err(|_| Failure::here("no random numbers to be had"))?;
+    Ok(format!("{:032x}", u128::from_le_bytes(chance)))
 }
 
 /// `NAME=VALUE`, or a value for the next position.

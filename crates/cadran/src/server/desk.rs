@@ -4,14 +4,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use cadran_core::{Command, Holding, JobId, JobName, Millis, Refusal, Reply, RunId, StepRecord, Waiting};
 use cadran_engine::Engine;
+use cadran_exec::Local;
 use cadran_http::{EventLog, ExecutorGroup, FileProblem, Health, JobConflict, Server};
 use futures::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 
-use super::clock::{self, Clock};
+use super::clock;
 use super::exclusions::exclusions;
-use super::recorder::StoreHealth;
-use super::{Executors, Line, Running};
+use super::health::{self, HealthMonitor};
+use super::{Executors, Line, Running, fault};
 
 /// What is wrong with job files at this moment, as the watcher last saw it.
 pub type Problems = Arc<RwLock<Vec<FileProblem>>>;
@@ -22,12 +23,12 @@ const UPCOMING_MS_MAX: Millis = 7 * 86_400_000;
 /// The server's side of the API.
 pub struct Desk {
     line: Line,
-    clock: Clock,
     metrics: PrometheusHandle,
-    health: StoreHealth,
+    health: HealthMonitor,
     events: Arc<EventLog>,
     problems: Problems,
     executors: Option<Arc<Executors>>,
+    local: Option<Arc<Local>>,
 }
 
 impl Desk {
@@ -35,13 +36,19 @@ impl Desk {
     pub fn new(running: &Running, problems: Problems) -> Desk {
         Desk {
             line: running.line.clone(),
-            clock: running.clock,
             metrics: running.metrics.clone(),
             health: running.health.clone(),
             events: running.events.clone(),
             problems,
             executors: None,
+            local: None,
         }
+    }
+
+    /// With the executor inside the server.
+    pub fn with_local(mut self, local: Arc<Local>) -> Desk {
+        self.local = Some(local);
+        self
     }
 
     /// With executors elsewhere.
@@ -51,13 +58,21 @@ impl Desk {
     }
 
     /// A look at the engine from an async thread: the loop answers within a turn.
-    fn look<T: Send + 'static>(&self, look: impl FnOnce(&Engine) -> T + Send + 'static) -> Option<T> {
+    fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Engine) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
         tokio::task::block_in_place(|| self.line.look(look))
     }
 
     /// The loop gives an outlook and, later, the names of the jobs; the dues are found here, since the loop has runs
-    /// to start. `None` when the loop has ended.
-    fn upcoming_of_all(&self, from: Millis, to: Millis, limit: usize) -> Option<Vec<(Millis, JobName)>> {
+    /// to start.
+    fn upcoming_of_all(
+        &self,
+        from: Millis,
+        to: Millis,
+        limit: usize,
+    ) -> Result<Vec<(Millis, JobName)>, Refusal> {
         let outlook = self.line.look(|engine| engine.planner().outlook())?;
         let dues = outlook.dues(from, to, limit);
         self.line.look(move |engine| {
@@ -72,12 +87,12 @@ impl Desk {
         from: Millis,
         to: Millis,
         limit: usize,
-    ) -> Option<Vec<(Millis, JobName)>> {
+    ) -> Result<Vec<(Millis, JobName)>, Refusal> {
         let wanted = name.clone();
         let look = move |engine: &Engine| Some((engine.catalog().find(&wanted)?, engine.planner().outlook()));
-        let (job, outlook) = self.line.look(look)??;
+        let Some((job, outlook)) = self.line.look(look)? else { return Ok(Vec::new()) };
         let dues = outlook.dues_of(job, from, to, limit);
-        Some(dues.into_iter().map(|due| (due, name.clone())).collect())
+        Ok(dues.into_iter().map(|due| (due, name.clone())).collect())
     }
 }
 
@@ -93,48 +108,49 @@ impl Server for Desk {
         to: Millis,
         job: Option<&JobName>,
         limit: usize,
-    ) -> Vec<(Millis, JobName)> {
+    ) -> Result<Vec<(Millis, JobName)>, Refusal> {
         let from = from.saturating_add(1);
         let to = to.min(from.saturating_add(UPCOMING_MS_MAX)).saturating_add(1);
         tokio::task::block_in_place(|| match job {
             Some(name) => self.upcoming_of(name, from, to, limit),
             None => self.upcoming_of_all(from, to, limit),
         })
-        .unwrap_or_default()
     }
 
-    fn forecast(&self, from: Millis, minutes: usize) -> Vec<u64> {
+    fn forecast(&self, from: Millis, minutes: usize) -> Result<Vec<u64>, Refusal> {
         let counts = tokio::task::block_in_place(|| {
             let outlook = self.line.look(|engine| engine.planner().outlook())?;
-            Some(outlook.counts_per_minute(from, minutes))
-        });
-        counts.unwrap_or_default().into_iter().map(u64::from).collect()
+            Ok::<_, Refusal>(outlook.counts_per_minute(from, minutes))
+        })?;
+        Ok(counts.into_iter().map(u64::from).collect())
     }
 
-    fn next_due(&self, job: &JobName) -> Option<Millis> {
-        let (job, now) = (job.clone(), clock::wall());
-        self.look(move |engine| next_due(engine, engine.catalog().find(&job)?, now)).flatten()
+    fn next_dues(&self, jobs: Vec<JobName>) -> Result<Vec<Option<Millis>>, Refusal> {
+        let now = clock::wall();
+        let next = move |engine: &Engine, job| next_due(engine, engine.catalog().find(&job)?, now);
+        self.look(move |engine| jobs.into_iter().map(|job| next(engine, job)).collect())
     }
 
-    fn why(&self, run: RunId) -> (Option<Waiting>, Option<Holding>) {
-        self.look(move |engine| (engine.why(run), engine.holding(run))).unwrap_or_default()
+    fn why(&self, run: RunId) -> Result<(Option<Waiting>, Option<Holding>), Refusal> {
+        self.look(move |engine| (engine.why(run), engine.holding(run)))
     }
 
-    fn reasons(&self, runs: Vec<RunId>) -> Vec<Option<String>> {
+    fn reasons(&self, runs: Vec<RunId>) -> Result<Vec<Option<String>>, Refusal> {
         let reason = |engine: &Engine, run| engine.why(run).map(|why| why.sentence);
-        self.look(move |engine| runs.into_iter().map(|run| reason(engine, run)).collect()).unwrap_or_default()
+        self.look(move |engine| runs.into_iter().map(|run| reason(engine, run)).collect())
     }
 
-    fn conflicts(&self) -> (Vec<JobConflict>, bool) {
+    fn conflicts(&self) -> Result<(Vec<JobConflict>, bool), Refusal> {
+        fault::point("handler");
         let declared = self.look(|engine| {
             let jobs = engine.catalog().touching();
             let jobs = jobs.filter_map(|(name, body, policy)| {
                 Some((name.to_string(), body.footprint.as_written()?, policy.overlap))
             });
             jobs.collect::<Vec<_>>()
-        });
+        })?;
         // Compared here, not in the loop, which has runs to start.
-        exclusions(declared.unwrap_or_default())
+        Ok(exclusions(declared))
     }
 
     fn file_problems(&self) -> Vec<FileProblem> {
@@ -144,11 +160,12 @@ impl Server for Desk {
     fn metrics(&self) -> String {
         let mut text = self.metrics.render();
         text.extend(self.executors.iter().map(|executors| executors.metrics()));
+        text.push_str(&health::metrics(&self.health()));
         text
     }
 
-    fn executors(&self) -> Vec<ExecutorGroup> {
-        self.executors.as_ref().map(|executors| executors.groups()).unwrap_or_default()
+    fn executors(&self) -> Result<Vec<ExecutorGroup>, Refusal> {
+        self.executors.as_ref().map_or_else(|| Ok(Vec::new()), |executors| executors.groups())
     }
 
     fn refresh_logs(&self, run: RunId, steps: &[StepRecord], is_over: bool) -> BoxFuture<'static, ()> {
@@ -159,13 +176,7 @@ impl Server for Desk {
     }
 
     fn health(&self) -> Health {
-        Health {
-            ready: true,
-            store_ok: self.health.is_good(),
-            stopping: false,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_ms: self.clock.uptime().as_millis() as Millis,
-        }
+        self.health.health(self.local.as_deref())
     }
 
     fn now(&self) -> Millis {
@@ -174,12 +185,6 @@ impl Server for Desk {
 
     fn load(&self) -> (usize, usize) {
         self.look(Engine::active_and_waiting).unwrap_or_default()
-    }
-
-    fn next_dues(&self, jobs: &[JobName]) -> Vec<Option<Millis>> {
-        let (jobs, now) = (jobs.to_vec(), clock::wall());
-        let due = move |engine: &Engine, job: &JobName| next_due(engine, engine.catalog().find(job)?, now);
-        self.look(move |engine| jobs.iter().map(|job| due(engine, job)).collect()).unwrap_or_default()
     }
 
     fn event_log(&self) -> Arc<EventLog> {

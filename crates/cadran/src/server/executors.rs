@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cadran_core::{
-    Address, Command, Dialect, Executor, GroupName, JobId, JobName, Reply, RunId, StepNo, StepRecord,
+    Address, Command, Dialect, Executor, GroupName, JobId, JobName, Refusal, Reply, RunId, StepNo, StepRecord,
 };
 use cadran_engine::{Engine, Event, ExecutorChange};
 use cadran_exec::worker::Presence;
@@ -95,7 +95,7 @@ impl Executors {
     }
 
     /// The executors, by group.
-    pub fn groups(&self) -> Vec<ExecutorGroup> {
+    pub fn groups(&self) -> Result<Vec<ExecutorGroup>, Refusal> {
         let now = self.clock.now().mono;
         let views = tokio::task::block_in_place(|| self.line.look(move |engine| engine.roster().view(now)));
         let line = |view: cadran_place::ExecutorView| ExecutorLine {
@@ -109,7 +109,7 @@ impl Executors {
             typed: view.typed,
             executors: view.executors.into_iter().map(line).collect(),
         };
-        views.unwrap_or_default().into_iter().map(group).collect()
+        Ok(views?.into_iter().map(group).collect())
     }
 
     /// Copies what is new in the logs of a run from where they are. Only executors that are known now are asked: nobody
@@ -142,7 +142,8 @@ impl Executors {
         }
         let this = Arc::clone(self);
         Box::pin(async move {
-            let groups = this.groups();
+            // Without an answer of the loop the logs stay as they are.
+            let groups = this.groups().unwrap_or_default();
             for log in logs {
                 let who = groups.iter().find_map(|group| {
                     let line =
@@ -325,7 +326,7 @@ async fn job_call(
                 }
                 (None, _) => Vec::new(),
             };
-            Command::Trigger { job, params, addresses, parent: None }
+            Command::Trigger { job, params, addresses, parent: None, key: None }
         }
     };
     match line.command(command).await {
@@ -353,7 +354,8 @@ fn known(line: &Line, group: &GroupName, number: u32) -> Result<KnownJob, String
             catalog.is_of(&name, &of).then_some(KnownJob { name, text_param })
         })
     });
-    found.flatten().ok_or_else(|| format!("group {group} has no job {number}"))
+    let found = found.map_err(|refusal| refusal.to_string())?;
+    found.ok_or_else(|| format!("group {group} has no job {number}"))
 }
 
 impl Known {

@@ -10,16 +10,20 @@ use cadran_plan::index::{Buffers, build};
 
 use super::inbox::Inbox;
 use super::turn::Mail;
+use super::{fatal, fault};
 
 /// Starts the builder. It ends when the sender is dropped.
 pub(super) fn start(inbox: Arc<Inbox<Mail>>) -> std::io::Result<Sender<Build>> {
     let (sender, orders) = channel();
-    thread::Builder::new().name("cadran-index".into()).spawn(move || serve(&orders, &inbox))?;
+    thread::Builder::new()
+        .name("cadran-index".into())
+        .spawn(fatal::thread("index builder", move || serve(&orders, &inbox)))?;
     Ok(sender)
 }
 
 fn serve(orders: &Receiver<Build>, inbox: &Inbox<Mail>) {
     while let Ok(order) = orders.recv() {
+        fault::point("index");
         // A build comes once in a while; room for a million schedules is not worth keeping until the next.
         let mut buffers = Buffers::default();
         let fresh = order.last.window().is_empty();

@@ -165,7 +165,7 @@ impl JobFiles {
         look: impl FnOnce(&cadran_engine::Engine) -> T + Send + 'static,
     ) -> Result<T, String> {
         let found = tokio::task::block_in_place(|| self.line.look(look));
-        found.ok_or_else(|| "the server is too busy; try again in a moment".to_owned())
+        found.map_err(|refusal| refusal.to_string())
     }
 
     /// Writes a file, whole or not at all, and waits until it counts.

@@ -1,6 +1,6 @@
 //! What the server counts, in Prometheus' text format.
 
-use cadran_core::{Millis, Now, Order, RunStatus, SkipReason, Trigger};
+use cadran_core::{Millis, Now, RunStatus, SkipReason};
 use cadran_engine::{Effects, Engine, TICK_PHASE_MS};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -92,8 +92,14 @@ impl Metrics {
         };
         let metrics = Metrics {
             ticks: counter("cadran_ticks_total", "Ticks planned."),
-            tick_lag: histogram("cadran_tick_lag_seconds", "How late a tick was planned."),
-            lateness: histogram("cadran_lateness_seconds", "From the due to the order, for scheduled runs."),
+            tick_lag: histogram(
+                "cadran_tick_lag_seconds",
+                "From when a tick was due until it was planned, waiting for the store included.",
+            ),
+            lateness: histogram(
+                "cadran_lateness_seconds",
+                "From the due of a scheduled run to its first order, whatever it waited for.",
+            ),
             promised: counter("cadran_runs_promised_total", "Runs promised."),
             started: counter("cadran_runs_started_total", "Runs whose first order went out."),
             finished: RunStatus::WORDS
@@ -119,14 +125,14 @@ impl Metrics {
     }
 
     /// Counts one turn of the loop.
-    pub(crate) fn turn(&mut self, engine: &Engine, effects: &Effects, planned: Option<Millis>, now: Now) {
+    pub(crate) fn turn(&mut self, engine: &Engine, effects: &Effects, now: Now) {
+        if let Some(due) = effects.tick {
+            self.ticks.increment(1);
+            self.tick_lag.record((now.wall - due).max(0) as f64 / 1_000.0);
+        }
         let second = (now.wall - TICK_PHASE_MS).div_euclid(1_000);
         if second != self.last_tick {
             self.last_tick = second;
-            self.ticks.increment(1);
-            if let Some(at) = planned.filter(|&at| at > Millis::MIN && at <= now.wall) {
-                self.tick_lag.record((now.wall - at) as f64 / 1_000.0);
-            }
             let (running, waiting) = engine.active_and_waiting();
             self.running.set(running as f64);
             self.waiting.set(waiting as f64);
@@ -140,13 +146,10 @@ impl Metrics {
             self.jobs.set(engine.catalog().len() as f64);
         }
         self.promised.increment(effects.batch.promised.len() as u64);
-        for order in &effects.orders {
-            let Order::Start(start) = order else { continue };
-            if start.attempt == 1 && start.step.0 == 0 {
-                self.started.increment(1);
-                if matches!(start.context.trigger, Trigger::Schedule) {
-                    self.lateness.record((now.wall - start.context.due).max(0) as f64 / 1_000.0);
-                }
+        self.started.increment(effects.first_orders.len() as u64);
+        for (due, trigger) in &effects.first_orders {
+            if trigger.is_scheduled() {
+                self.lateness.record((now.wall - due).max(0) as f64 / 1_000.0);
             }
         }
         for change in effects.changes.iter().filter(|change| change.status.is_ended()) {

@@ -4,16 +4,23 @@ pub mod clock;
 mod desk;
 mod exclusions;
 pub mod executors;
+pub mod fatal;
+mod fault;
+pub mod health;
 pub mod inbox;
 mod indexer;
 mod job_files;
 pub mod metrics;
 pub mod recorder;
 pub mod revive;
+pub mod run_log;
+pub mod sd_notify;
 pub mod turn;
 
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
+use std::time::Duration;
 
 use cadran_core::{Command, Refusal, Reply, Report};
 use cadran_engine::{Engine, Event};
@@ -30,13 +37,20 @@ pub use executors::Executors;
 pub use job_files::JobFiles;
 
 use clock::Clock;
+use health::HealthMonitor;
 use inbox::Inbox;
 use metrics::Metrics;
-use recorder::StoreHealth;
 use turn::{Mail, Orders, Turn};
 
 /// Mail from outside that may wait for one turn of the loop: far more than arrives in one, far less than hurts.
 const INBOX_MAX: usize = 10_000;
+
+/// How long a command may wait until it is durable. Below what an endpoint has for its answer, so that whoever asks is
+/// told that the outcome is not known.
+const COMMAND_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// How long a look at the engine may wait for the loop, which turns at least once a second.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The way to the loop, before and while it runs. Cheap to clone.
 #[derive(Clone)]
@@ -68,17 +82,33 @@ impl Line {
         if self.inbox.offer(Mail::Command(command, sender)).is_err() {
             return Err(Refusal::Busy("the server is too busy to take commands; try again in a moment"));
         }
-        answer.await.unwrap_or(Err(Refusal::Busy("the server is stopping; try again when it is back")))
+        match tokio::time::timeout(COMMAND_TIME_MAX, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(Refusal::Unknown("the server stopped before it was on record")),
+            Err(_) => Err(Refusal::Unknown("it was not on record within 20 s")),
+        }
     }
 
-    /// Looks at the engine between two turns. `None` when the loop has ended.
-    pub fn look<T: Send + 'static>(&self, look: impl FnOnce(&Engine) -> T + Send + 'static) -> Option<T> {
+    /// Looks at the engine between two turns. Must not be called on an async thread unless that may block.
+    pub fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Engine) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
         let (sender, answer) = std::sync::mpsc::sync_channel(1);
         let look = Box::new(move |engine: &Engine| {
             let _ = sender.send(look(engine));
         });
-        self.inbox.offer(Mail::Look(look)).ok()?;
-        answer.recv().ok()
+        if self.inbox.offer(Mail::Look(look)).is_err() {
+            return Err(Refusal::Busy("the server is too busy to answer; try again in a moment"));
+        }
+        answer.recv_timeout(LOOK_TIME_MAX).map_err(|error| match error {
+            RecvTimeoutError::Timeout => {
+                Refusal::Busy("the loop of the server did not answer within 5 s; GET /health says more")
+            }
+            RecvTimeoutError::Disconnected => {
+                Refusal::Busy("the server is stopping; try again when it is back")
+            }
+        })
     }
 }
 
@@ -94,8 +124,9 @@ pub struct Running {
     pub events: Arc<EventLog>,
     /// Its counters.
     pub metrics: PrometheusHandle,
-    /// Whether its record can be written.
-    pub health: StoreHealth,
+    /// How long ago each part of it showed that it works.
+    pub health: HealthMonitor,
+    pings: JoinHandle<()>,
     turning: thread::JoinHandle<()>,
     recording: JoinHandle<()>,
 }
@@ -111,14 +142,11 @@ pub fn start(
     let events = Arc::new(EventLog::new(clock::wall()));
     let (batches, to_record) = mpsc::unbounded_channel();
     let (metrics, handle) = Metrics::new();
-    let health = StoreHealth::good();
-    let recording = tokio::spawn(recorder::record(
-        store.clone(),
-        to_record,
-        line.inbox.clone(),
-        health.clone(),
-        events.clone(),
-    ));
+    let health = HealthMonitor::new(clock);
+    let recording =
+        recorder::record(store.clone(), to_record, line.inbox.clone(), health.clone(), events.clone());
+    let recording = tokio::spawn(fatal::task("recorder", recording));
+    let pings = tokio::spawn(health.clone().ping(store.clone()));
     let turn = Turn {
         engine,
         clock,
@@ -129,15 +157,19 @@ pub fn start(
         builds: indexer::start(line.inbox.clone())?,
         events: events.clone(),
         metrics,
+        health: health.clone(),
+        run_log: run_log::RunLog::start(),
     };
-    let turning = thread::Builder::new().name("cadran-loop".into()).spawn(move || turn.run())?;
-    Ok(Running { line, clock, store, events, metrics: handle, health, turning, recording })
+    let turning =
+        thread::Builder::new().name("cadran-loop".into()).spawn(fatal::thread("loop", || turn.run()))?;
+    Ok(Running { line, clock, store, events, metrics: handle, health, pings, turning, recording })
 }
 
 impl Running {
     /// Ends the loop: nothing new starts from here on. `drain` is awaited while reports still come in; then what is
     /// left is made durable.
     pub async fn stop(self, drain: impl Future<Output = ()>) {
+        self.health.stopping();
         self.line.tell(Event::Stopping);
         drain.await;
         self.line.inbox.put(Mail::End);
@@ -146,6 +178,7 @@ impl Running {
         let _ = tokio::task::spawn_blocking(move || turning.join()).await;
         let _ = self.recording.await;
         self.line.inbox.close();
+        self.pings.abort();
         self.store.close().await;
     }
 }

@@ -1,7 +1,6 @@
 //! Makes batches durable, in order, many at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cadran_core::Batch;
@@ -10,6 +9,8 @@ use cadran_http::{EventLog, LiveChange};
 use cadran_store::Store;
 use tokio::sync::mpsc;
 
+use super::fault;
+use super::health::HealthMonitor;
 use super::inbox::Inbox;
 use super::turn::Mail;
 
@@ -19,6 +20,11 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// Rows that go into one transaction before the next one starts: a commit of this size takes a fraction of a second.
 const ROWS_MAX: usize = 50_000;
+
+/// How long a commit may take before it is given up and tried again on another connection, and how much longer for each
+/// of its rows: the first start with a million jobs is one batch.
+const COMMIT_TIME_MAX: Duration = Duration::from_secs(30);
+const COMMIT_TIME_PER_ROW: Duration = Duration::from_millis(1);
 
 /// A batch on its way to the store.
 #[derive(Debug)]
@@ -31,26 +37,6 @@ pub struct Recording {
     pub changes: Vec<LiveChange>,
 }
 
-/// Whether the last commit succeeded.
-#[derive(Clone, Debug, Default)]
-pub struct StoreHealth(Arc<AtomicBool>);
-
-impl StoreHealth {
-    /// A store that has not failed yet.
-    pub fn good() -> StoreHealth {
-        StoreHealth(Arc::new(AtomicBool::new(true)))
-    }
-
-    /// Whether the last commit succeeded.
-    pub fn is_good(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn set(&self, good: bool) {
-        self.0.store(good, Ordering::Relaxed);
-    }
-}
-
 /// Commits what arrives until the channel closes. While one transaction is on its way the next batches gather, and go
 /// together: the slower the disk, the larger the groups.
 ///
@@ -60,10 +46,11 @@ pub async fn record(
     store: Store,
     mut batches: mpsc::UnboundedReceiver<Recording>,
     inbox: Arc<Inbox<Mail>>,
-    health: StoreHealth,
+    health: HealthMonitor,
     events: Arc<EventLog>,
 ) {
     while let Some(Recording { seq, mut batch, mut changes }) = batches.recv().await {
+        fault::point("recorder");
         let mut seqs = vec![seq];
         while batch.len() < ROWS_MAX {
             let Ok(mut later) = batches.try_recv() else { break };
@@ -72,6 +59,9 @@ pub async fn record(
             changes.append(&mut later.changes);
         }
         let refused = commit(&store, &batch, &health).await;
+        if health.committed(seqs.len()) {
+            tracing::info!("the store is back");
+        }
         for seq in seqs {
             inbox.put(Mail::Event(Event::Committed { seq, refused: refused.clone() }));
         }
@@ -81,25 +71,27 @@ pub async fn record(
 
 /// Commits one batch, however long the store is away: giving it the same batch again is safe, and nothing that
 /// depends on it has happened yet.
-async fn commit(store: &Store, batch: &Batch, health: &StoreHealth) -> Vec<cadran_core::RunId> {
+///
+/// A commit that is given up may still be carried out by the database later. It holds the locks on its rows until then,
+/// so its repetition waits for it, and so does everything behind that.
+async fn commit(store: &Store, batch: &Batch, health: &HealthMonitor) -> Vec<cadran_core::RunId> {
     let mut wait = RETRY_MIN;
+    let limit = COMMIT_TIME_MAX + COMMIT_TIME_PER_ROW * u32::try_from(batch.len()).unwrap_or(u32::MAX);
     loop {
-        match store.commit(batch).await {
-            Ok(committed) => {
-                if !health.is_good() {
-                    tracing::info!("the store is back");
-                }
-                health.set(true);
-                return committed.refused;
-            }
-            Err(error) => {
-                if health.is_good() || !error.is_transient() {
+        match tokio::time::timeout(limit, store.commit(batch)).await {
+            Ok(Ok(committed)) => return committed.refused,
+            Ok(Err(error)) => {
+                if health.commit_failed() || !error.is_transient() {
                     tracing::error!(%error, rows = batch.len(), "could not write to the store; trying again");
                 }
-                health.set(false);
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(RETRY_MAX);
+            }
+            Err(_) => {
+                health.commit_failed();
+                let (rows, secs) = (batch.len(), limit.as_secs());
+                tracing::error!(rows, "the store did not answer a commit within {secs} s; trying again");
             }
         }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(RETRY_MAX);
     }
 }

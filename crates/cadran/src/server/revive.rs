@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use cadran_core::{Found, Job, JobId, JobName, Now, Refusal, RunId};
+use cadran_core::{Found, Job, JobId, JobName, Now, Refusal, RunId, TRIGGER_KEY_MS};
 use cadran_engine::{Engine, Event, Restored, RestoredJob, RestoredRun, Token};
 use cadran_spec::Decoder;
 use cadran_store::{Store, StoreError};
@@ -60,6 +60,7 @@ pub async fn restore(
         engine.restore_jobs(jobs, now);
         from = next;
     }
+    restored.trigger_keys = store.trigger_keys(now.wall.saturating_sub(TRIGGER_KEY_MS)).await?;
     restored.successes = store.last_successes(&successes_of).await?;
     for record in open {
         let job = match current.get(&record.promise.job) {

@@ -11,9 +11,12 @@ use cadran_plan::Build;
 use tokio::sync::{mpsc, oneshot};
 
 use super::clock::Clock;
+use super::fault;
+use super::health::HealthMonitor;
 use super::inbox::Inbox;
 use super::metrics::Metrics;
 use super::recorder::Recording;
+use super::run_log::RunLog;
 use cadran_http::{EventLog, LiveChange};
 
 /// What arrives at the loop.
@@ -29,6 +32,13 @@ pub enum Mail {
     /// End the loop after this turn.
     End,
 }
+
+/// The loop turns at least this often, also when there is nothing to do: whoever asks whether it does is not misled by
+/// a quiet hour.
+const TURN_EVERY_MAX: Duration = Duration::from_secs(1);
+
+/// Commands whose answers wait for the store at once. More are refused before anything is done about them.
+const ANSWERS_MAX: usize = 10_000;
 
 /// Takes orders.
 pub type Orders = Arc<dyn Fn(Vec<Order>) + Send + Sync>;
@@ -56,6 +66,10 @@ pub struct Turn {
     pub events: Arc<EventLog>,
     /// Counts.
     pub metrics: Metrics,
+    /// Is told of every turn and every batch.
+    pub health: HealthMonitor,
+    /// Writes a line for what ended badly.
+    pub run_log: RunLog,
 }
 
 impl Turn {
@@ -70,11 +84,17 @@ impl Turn {
         // Jobs that were paused or resumed in this turn.
         let mut switched: Vec<JobName> = Vec::new();
         while !ended {
-            self.inbox.take(self.patience(), &mut mail);
+            self.inbox.take(Some(self.wait_timeout()), &mut mail);
             let now = self.clock.now();
+            self.health.loop_turned(now.mono);
+            fault::point("loop");
             for item in mail.drain(..) {
                 match item {
                     Mail::Event(event) => self.engine.handle(event, now),
+                    Mail::Command(_, answer) if answers.len() >= ANSWERS_MAX => {
+                        let busy = "too many commands wait for the store already; try again later";
+                        let _ = answer.send(Err(Refusal::Busy(busy)));
+                    }
                     Mail::Command(command, answer) => {
                         tokens += 1;
                         if let Command::Pause { job } | Command::Resume { job } = &command {
@@ -93,10 +113,10 @@ impl Turn {
                     Mail::End => ended = true,
                 }
             }
-            let planned_tick = self.engine.wake().wall;
             self.engine.handle(Event::Time, now);
             let effects = self.engine.take_effects();
-            self.metrics.turn(&self.engine, &effects, planned_tick, now);
+            self.metrics.turn(&self.engine, &effects, now);
+            self.run_log.turn(&self.engine, &effects);
             let changes = self.changes(&effects, &mut switched);
             self.carry_out(effects, changes, &mut answers);
             if let Some(build) = self.engine.build_index(now) {
@@ -107,11 +127,11 @@ impl Turn {
     }
 
     /// How long nothing is to be done, unless mail comes.
-    fn patience(&self) -> Option<Duration> {
+    fn wait_timeout(&self) -> Duration {
         let wake = self.engine.wake();
         let wall = wake.wall.map(|at| self.clock.until_wall(at));
         let mono = wake.mono.map(|at| self.clock.until_mono(at));
-        wall.into_iter().chain(mono).min()
+        wall.into_iter().chain(mono).min().unwrap_or(TURN_EVERY_MAX).min(TURN_EVERY_MAX)
     }
 
     /// What whoever watches is told of a turn.
@@ -141,8 +161,12 @@ impl Turn {
         }
         if effects.seq == 0 {
             self.events.push(changes);
-        } else if self.batches.send(Recording { seq: effects.seq, batch: effects.batch, changes }).is_err() {
-            tracing::error!("the recorder has ended; nothing more can be made durable");
+        } else {
+            self.health.batch_sent(self.clock.now().mono);
+            let recording = Recording { seq: effects.seq, batch: effects.batch, changes };
+            if self.batches.send(recording).is_err() {
+                tracing::error!("the recorder has ended; nothing more can be made durable");
+            }
         }
         for (token, reply) in effects.replies {
             if let Some(answer) = answers.remove(&token) {

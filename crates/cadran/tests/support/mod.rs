@@ -172,6 +172,11 @@ impl Server {
         wait_for("the server to stop", || self.child.try_wait().expect("it is ours"))
     }
 
+    /// Waits for an end that nobody asked for.
+    pub fn ended(mut self) -> ExitStatus {
+        wait_for("the server to end", || self.child.try_wait().expect("it is ours"))
+    }
+
     pub fn get(&self, path: &str) -> (u16, Value) {
         self.request("GET", path, None)
     }
@@ -182,12 +187,17 @@ impl Server {
 
     /// One request on a connection of its own.
     pub fn request(&self, method: &str, path: &str, body: Option<&str>) -> (u16, Value) {
+        self.request_with(method, path, body, "")
+    }
+
+    /// One request with further headers, each with its end of line.
+    pub fn request_with(&self, method: &str, path: &str, body: Option<&str>, headers: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).expect("the server listens");
         let body = body.unwrap_or_default();
         let (address, token, len) = (&self.address, &self.token, body.len());
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {len}\r\n\r\n{body}"
+             Content-Type: application/json\r\nContent-Length: {len}\r\n{headers}\r\n{body}"
         );
         stream.write_all(request.as_bytes()).expect("a request can be sent");
         let mut answer = String::new();

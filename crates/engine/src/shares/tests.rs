@@ -131,7 +131,13 @@ impl Shop {
 
     fn trigger(&mut self) -> RunId {
         let job = "job".parse().expect("a name");
-        match self.ask(Command::Trigger { job, params: Vec::new(), addresses: Vec::new(), parent: None }) {
+        match self.ask(Command::Trigger {
+            job,
+            params: Vec::new(),
+            addresses: Vec::new(),
+            parent: None,
+            key: None,
+        }) {
             Ok(Reply::Run(run)) => run,
             other => panic!("{other:?}"),
         }

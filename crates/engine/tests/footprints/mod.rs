@@ -185,6 +185,7 @@ fn parameters_decide_what_is_touched() {
             params,
             addresses: Vec::new(),
             parent: None,
+            key: None,
         })
     };
     let status = |world: &mut World, day: Option<&str>| {

@@ -201,6 +201,7 @@ impl World {
             params: vec![],
             addresses: Vec::new(),
             parent,
+            key: None,
         })? {
             Reply::Run(run) => Ok(run),
             reply => panic!("{reply:?}"),
@@ -335,6 +336,7 @@ impl World {
             last_id: self.record.last_id(),
             last_log: 0,
             successes: successes.into_iter().collect(),
+            trigger_keys: self.record.trigger_keys.clone(),
             unread: unread.into_iter().map(|(id, (put, _))| (*id, put.name.clone(), put.revision)).collect(),
         };
         self.engine = Engine::new(self.options.clone());

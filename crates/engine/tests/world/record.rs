@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cadran_core::{Batch, JobId, JobPut, JobState, Millis, RunId, RunRecord, RunStatus, RunUpdate, Skip};
+use cadran_core::{
+    Batch, JobId, JobPut, JobState, Millis, RunId, RunRecord, RunStatus, RunUpdate, Skip, TriggerKey,
+};
 
 /// What a crash leaves behind.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +13,7 @@ pub struct Record {
     pub states: BTreeMap<JobId, JobState>,
     pub runs: BTreeMap<RunId, RunRecord>,
     pub skips: BTreeMap<RunId, Skip>,
+    pub trigger_keys: Vec<TriggerKey>,
     held: BTreeSet<(JobId, Millis)>,
 }
 
@@ -52,6 +55,7 @@ impl Record {
         for skip in &batch.skips {
             self.skips.insert(skip.id, *skip);
         }
+        self.trigger_keys.extend(&batch.trigger_keys);
         refused
     }
 

@@ -82,8 +82,12 @@ export type GroupItem = {
 };
 
 export type HealthItem = {
+  batch_age_ms?: (i64 | null);
+  executor_age_ms?: (i64 | null);
+  loop_age_ms: i64;
   ready: boolean;
   status: string;
+  store_age_ms: i64;
   store_ok: boolean;
   uptime_ms: i64;
   version: string;
@@ -125,6 +129,7 @@ export type JobItem = {
   removed_at?: string | null;
   removed_at_ms?: (i64 | null);
   revision: number;
+  schedule_over?: boolean;
   schedules: (ScheduleItem)[];
   source?: string;
   state: string;
@@ -384,10 +389,12 @@ export type Why = {
   explanation: string;
   holds?: (string)[];
   job: string;
+  parent?: string | null;
   run: string;
   since?: string | null;
   since_ms?: (i64 | null);
   status: string;
+  trigger: string;
   waits_for?: (WaitsFor | null);
 };
 

@@ -50,13 +50,16 @@ struct ExecutorItem {
 /// Lists the executors that are there, by group.
 #[utoipa::path(
     get, path = "/api/v1/executors", tag = "executors", operation_id = "list_executors",
-    responses((status = 200, body = ExecutorPage), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "The executors, by group.", body = ExecutorPage),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn list(
     State(state): State<ApiState>,
     Fields(NoFields {}): Fields<NoFields>,
 ) -> Result<Json<ExecutorPage>, ApiError> {
-    let groups = state.server.executors().into_iter().map(|group| GroupItem {
+    let groups = state.server.executors()?.into_iter().map(|group| GroupItem {
         name: group.name.to_string(),
         typed: group.typed,
         executors: group

@@ -44,7 +44,10 @@ pub(super) struct SkipPage {
 #[utoipa::path(
     get, path = "/api/v1/history", tag = "history", operation_id = "list_history",
     params(HistoryFields),
-    responses((status = 200, body = HistoryPage), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "Runs and skips, newest first.", body = HistoryPage),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn history(
     State(state): State<ApiState>,
@@ -70,7 +73,10 @@ pub(super) async fn history(
 #[utoipa::path(
     get, path = "/api/v1/skips", tag = "history", operation_id = "list_skips",
     params(HistoryFields),
-    responses((status = 200, body = SkipPage), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "Skips, newest first.", body = SkipPage),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn skips(
     State(state): State<ApiState>,

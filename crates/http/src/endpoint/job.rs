@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::ApiState;
 use crate::error::{ApiError, ErrorBody};
-use crate::request::{self, Fields, JobAt, JsonBody, NoBody, NoFields};
+use crate::request::{self, Fields, JobAt, JsonBody, KeyHeader, NoBody, NoFields};
 use crate::view::{JobDetail, JobItem};
 
 /// Which jobs.
@@ -44,7 +44,10 @@ pub(super) struct JobPage {
 #[utoipa::path(
     get, path = "/api/v1/jobs", tag = "jobs", operation_id = "list_jobs",
     params(JobFields),
-    responses((status = 200, body = JobPage), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "Jobs, by name.", body = JobPage),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn list(
     State(state): State<ApiState>,
@@ -61,10 +64,8 @@ pub(super) async fn list(
     show_begun(&state, None, &mut found).await?;
     let next = found.last().filter(|_| found.len() >= limit).map(|job| job.put.name.to_string());
     let mut decoder = Decoder::default();
-    let names: Vec<JobName> = found.iter().map(|job| job.put.name.clone()).collect();
-    // One question to the loop for the whole page: it has runs to start.
-    let dues = state.server.next_dues(&names).into_iter().chain(std::iter::repeat(None));
-    let jobs = found.iter().zip(dues).map(|(job, due)| JobItem::new(job, &mut decoder, due)).collect();
+    let next_dues = state.server.next_dues(found.iter().map(|job| job.put.name.clone()).collect())?;
+    let jobs = found.iter().zip(next_dues).map(|(job, due)| JobItem::new(job, &mut decoder, due)).collect();
     Ok(Json(JobPage { jobs, next }))
 }
 
@@ -107,7 +108,10 @@ const NEXT_DUES_WINDOW_MS: i64 = 4 * 366 * 24 * 3_600_000;
 #[utoipa::path(
     get, path = "/api/v1/jobs/{name}", tag = "jobs", operation_id = "show_job",
     params(("name" = String, Path, description = "The job's name.")),
-    responses((status = 200, body = JobDetail), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "The job.", body = JobDetail),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn show(
     State(state): State<ApiState>,
@@ -120,11 +124,11 @@ pub(super) async fn show(
     let [job] = found;
     let now = state.server.now();
     let upcoming =
-        state.server.upcoming(now, now.saturating_add(NEXT_DUES_WINDOW_MS), Some(&name), NEXT_DUES_MAX);
+        state.server.upcoming(now, now.saturating_add(NEXT_DUES_WINDOW_MS), Some(&name), NEXT_DUES_MAX)?;
     let mut dues: Vec<_> = upcoming.into_iter().map(|(due, _)| due).collect();
     // A due farther away than the server looks ahead is known by `next_due` alone.
     if dues.is_empty() {
-        dues.extend(state.server.next_due(&name));
+        dues.extend(state.server.next_dues(vec![name.clone()])?.into_iter().flatten());
     }
     let mut problems = state.server.file_problems();
     problems.retain(|problem| !problem.file.is_empty() && *problem.file == *job.put.source);
@@ -156,15 +160,26 @@ pub(super) struct Triggered {
 }
 
 /// Runs a job now. The answer comes when the run is recorded; it starts at once, or when its turn comes.
+///
+/// Without an answer, or with the code `unknown`, the run may have been made all the same. Ask again with the same
+/// `Idempotency-Key`: for 24 hours the answer is the run that was made first, and there is never a second one.
 #[utoipa::path(
     post, path = "/api/v1/jobs/{name}/trigger", tag = "jobs", operation_id = "trigger_job",
-    params(("name" = String, Path, description = "The job's name.")),
+    params(
+        ("name" = String, Path, description = "The job's name."),
+        ("Idempotency-Key" = Option<String>, Header,
+            description = "A text of the caller's own, new for each trigger: 1 to 255 visible characters."),
+    ),
     request_body = TriggerBody,
-    responses((status = 201, body = Triggered), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 201, description = "The run that was made, or that was made before under the same `Idempotency-Key`.", body = Triggered),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn trigger(
     State(state): State<ApiState>,
     JobAt(job): JobAt,
+    key: KeyHeader,
     Fields(NoFields {}): Fields<NoFields>,
     JsonBody(body): JsonBody<TriggerBody>,
 ) -> Result<(StatusCode, Json<Triggered>), ApiError> {
@@ -172,7 +187,8 @@ pub(super) async fn trigger(
     let address = |text: &String| request::address_field(text);
     let addresses = body.addresses.iter().map(address).collect::<Result<_, _>>()?;
     let name = job.to_string();
-    let command = Command::Trigger { job, params: body.params.0, addresses, parent };
+    let key = key.for_request(&format!("{name:?} {:?} {:?} {parent:?}", body.params.0, body.addresses));
+    let command = Command::Trigger { job, params: body.params.0, addresses, parent, key };
     match state.server.command(command).await? {
         Reply::Run(run) => Ok((StatusCode::CREATED, Json(Triggered { run: run.to_string(), job: name }))),
         other => Err(ApiError::bug(format_args!("a trigger was answered with {other:?}"))),
@@ -211,7 +227,10 @@ impl From<Reply> for Done {
 #[utoipa::path(
     post, path = "/api/v1/jobs/{name}/pause", tag = "jobs", operation_id = "pause_job",
     params(("name" = String, Path, description = "The job's name.")),
-    responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "What was done, or that it was so already.", body = Done),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn pause(
     State(state): State<ApiState>,
@@ -226,7 +245,10 @@ pub(super) async fn pause(
 #[utoipa::path(
     post, path = "/api/v1/jobs/{name}/resume", tag = "jobs", operation_id = "resume_job",
     params(("name" = String, Path, description = "The job's name.")),
-    responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "What was done, or that it was so already.", body = Done),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn resume(
     State(state): State<ApiState>,

@@ -48,7 +48,10 @@ pub(super) struct LogItem {
 #[utoipa::path(
     get, path = "/api/v1/runs/{id}/logs", tag = "logs", operation_id = "list_logs",
     params(("id" = String, Path, description = "The run's id; with a dot and a number behind it, a share's.")),
-    responses((status = 200, body = LogPage), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "The logs of the run.", body = LogPage),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn list(
     State(state): State<ApiState>,
@@ -118,9 +121,9 @@ const TAIL_LINES_MAX: u32 = 10_000;
         LogFields
     ),
     responses(
-        (status = 200, body = String, content_type = "text/plain"),
+        (status = 200, description = "What the step printed.", body = String, content_type = "text/plain"),
         (status = 206, body = String, content_type = "text/plain", description = "The part that `Range` asked for."),
-        (status = "default", body = ErrorBody)
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody)
     ),
 )]
 pub(super) async fn read(

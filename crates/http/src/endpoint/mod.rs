@@ -28,7 +28,7 @@ use crate::error::ApiError;
 use crate::guard::guard;
 use service::OpenApiText;
 
-/// The page and the API: every endpoint, closed but for `/health` and signing in.
+/// The page and the API: every endpoint, closed but for `/health`, the two paths below it, and signing in.
 pub fn router(state: ApiState) -> Router {
     let (endpoints, document) = endpoints().split_for_parts();
     endpoints
@@ -79,6 +79,8 @@ fn endpoints() -> OpenApiRouter<ApiState> {
         .routes(routes!(service::openapi))
         .routes(routes!(service::metrics))
         .routes(routes!(service::health))
+        .routes(routes!(service::live))
+        .routes(routes!(service::ready))
 }
 
 #[derive(OpenApi)]

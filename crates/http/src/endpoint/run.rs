@@ -50,7 +50,10 @@ pub(super) struct RunPage {
 #[utoipa::path(
     get, path = "/api/v1/runs", tag = "runs", operation_id = "list_runs",
     params(RunFields),
-    responses((status = 200, body = RunPage), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "Runs, newest first.", body = RunPage),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn list(
     State(state): State<ApiState>,
@@ -82,7 +85,7 @@ pub(super) async fn list(
     let waiting: Vec<RunId> = found.iter().filter(is_waiting).map(|run| run.record.promise.run).collect();
     let mut reasons = match waiting.is_empty() {
         true => Vec::new(),
-        false => state.server.reasons(waiting),
+        false => state.server.reasons(waiting)?,
     }
     .into_iter();
     let runs = items.zip(&found).map(|(item, run)| match is_waiting(&run) {
@@ -136,7 +139,10 @@ const SHARE_EVERY: Duration = Duration::from_millis(250);
 #[utoipa::path(
     get, path = "/api/v1/runs/{id}", tag = "runs", operation_id = "show_run",
     params(("id" = String, Path, description = "The run's id; with a dot and a number behind it, a share's."), WaitFields),
-    responses((status = 200, body = RunDetail), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "The run.", body = RunDetail),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn show(
     State(state): State<ApiState>,
@@ -186,7 +192,10 @@ async fn show_share(state: &ApiState, name: RunName, wait: Duration) -> Result<J
 #[utoipa::path(
     post, path = "/api/v1/runs/{id}/stop", tag = "runs", operation_id = "stop_run",
     params(("id" = String, Path, description = "The run's id; with a dot and a number behind it, a share's.")),
-    responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "What was done, or that it was so already.", body = Done),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn stop(
     State(state): State<ApiState>,
@@ -213,7 +222,10 @@ pub(super) async fn stop(
 #[utoipa::path(
     post, path = "/api/v1/runs/{id}/retry", tag = "runs", operation_id = "retry_run",
     params(("id" = String, Path, description = "The run's id; with a dot and a number behind it, a share's.")),
-    responses((status = 200, body = Done), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "What was done, or that it was so already.", body = Done),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn retry(
     State(state): State<ApiState>,

@@ -24,7 +24,10 @@ pub(super) struct ProblemPage {
 /// Lists what is wrong with job files. A file with an error is not in force; every other file is.
 #[utoipa::path(
     get, path = "/api/v1/problems", tag = "jobs", operation_id = "list_problems",
-    responses((status = 200, body = ProblemPage), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "What is wrong with job files.", body = ProblemPage),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn problems(
     State(state): State<ApiState>,
@@ -52,7 +55,10 @@ impl OpenApiText {
 /// Answers this document.
 #[utoipa::path(
     get, path = "/api/v1/openapi.json", tag = "service", operation_id = "openapi",
-    responses((status = 200, body = Object), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "This document.", body = Object),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn openapi(Extension(document): Extension<OpenApiText>) -> Response {
     ([(CONTENT_TYPE, "application/json")], document.as_str().to_owned()).into_response()
@@ -61,7 +67,10 @@ pub(super) async fn openapi(Extension(document): Extension<OpenApiText>) -> Resp
 /// Answers metrics in Prometheus' text format.
 #[utoipa::path(
     get, path = "/metrics", tag = "service", operation_id = "metrics",
-    responses((status = 200, body = String, content_type = "text/plain"), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "All metrics.", body = String, content_type = "text/plain"),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn metrics(State(state): State<ApiState>) -> Response {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], state.server.metrics()).into_response()
@@ -70,27 +79,90 @@ pub(super) async fn metrics(State(state): State<ApiState>) -> Response {
 /// How the server is.
 #[derive(Serialize, ToSchema)]
 pub(super) struct HealthItem {
-    /// `ok`, `starting`, `store_down` or `stopping`.
+    /// `ok`, or what is wrong: `stopping`, `loop_stalled`, `store_down` or `executor_stalled`.
     status: &'static str,
+    /// It plans, fires and records.
     ready: bool,
+    /// The last write to the store succeeded, and it answered within the last seconds.
     store_ok: bool,
+    /// Of the program.
     version: String,
+    /// Since its start.
     uptime_ms: Millis,
+    /// Since the last turn of the loop, which turns at least once a second.
+    loop_age_ms: Millis,
+    /// Since the store last answered; it is asked every two seconds at least.
+    store_age_ms: Millis,
+    /// Since the oldest batch was made that is not durable yet; `null` when all are.
+    batch_age_ms: Option<Millis>,
+    /// Since the executor inside the server last showed that it works.
+    executor_age_ms: Option<Millis>,
 }
 
-/// Says how the server is: 200 when it plans, fires and records, else 503. The only endpoint without a token.
+impl From<Health> for HealthItem {
+    fn from(health: Health) -> HealthItem {
+        let status = match health {
+            Health { stopping: true, .. } => "stopping",
+            Health { loop_ok: false, .. } => "loop_stalled",
+            Health { store_ok: false, .. } => "store_down",
+            Health { executor_ok: false, .. } => "executor_stalled",
+            Health { .. } => "ok",
+        };
+        HealthItem {
+            status,
+            ready: health.ready,
+            store_ok: health.store_ok,
+            version: health.version,
+            uptime_ms: health.uptime_ms,
+            loop_age_ms: health.loop_age_ms,
+            store_age_ms: health.store_age_ms,
+            batch_age_ms: health.batch_age_ms,
+            executor_age_ms: health.executor_age_ms,
+        }
+    }
+}
+
+/// Says how the server is: 200 when it plans, fires and records, else 503. Needs no token, as the two below.
 #[utoipa::path(
     get, path = "/health", tag = "service", operation_id = "health", security(()),
-    responses((status = 200, body = HealthItem), (status = 503, body = HealthItem)),
+    responses(
+        (status = 200, description = "It plans, fires and records.", body = HealthItem),
+        (status = 503, description = "It does not; `status` says what is wrong.", body = HealthItem),
+    ),
 )]
 pub(super) async fn health(State(state): State<ApiState>) -> (StatusCode, Json<HealthItem>) {
-    let Health { ready, store_ok, stopping, version, uptime_ms } = state.server.health();
-    let status = match (stopping, ready, store_ok) {
-        (true, ..) => "stopping",
-        (_, _, false) => "store_down",
-        (_, false, _) => "starting",
-        _ => "ok",
-    };
-    let code = if status == "ok" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Json(HealthItem { status, ready, store_ok, version, uptime_ms }))
+    let health = HealthItem::from(state.server.health());
+    (answer(health.status == "ok"), Json(health))
+}
+
+/// Says whether the server is alive: 503 when its loop does not turn any more, so that it should be started again. A
+/// store that is away does not make it so: what runs goes on, and what is due waits.
+#[utoipa::path(
+    get, path = "/health/live", tag = "service", operation_id = "health_live", security(()),
+    responses(
+        (status = 200, description = "The loop turns.", body = HealthItem),
+        (status = 503, description = "The loop does not turn; start the server again.", body = HealthItem),
+    ),
+)]
+pub(super) async fn live(State(state): State<ApiState>) -> (StatusCode, Json<HealthItem>) {
+    let health = state.server.health();
+    (answer(health.loop_ok), Json(health.into()))
+}
+
+/// Says whether requests should be sent here: 503 while the store or the loop does not answer, and while the server
+/// stops.
+#[utoipa::path(
+    get, path = "/health/ready", tag = "service", operation_id = "health_ready", security(()),
+    responses(
+        (status = 200, description = "It takes requests and keeps them.", body = HealthItem),
+        (status = 503, description = "It does not; `status` says why.", body = HealthItem),
+    ),
+)]
+pub(super) async fn ready(State(state): State<ApiState>) -> (StatusCode, Json<HealthItem>) {
+    let health = state.server.health();
+    (answer(health.ready), Json(health.into()))
+}
+
+fn answer(good: bool) -> StatusCode {
+    if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }

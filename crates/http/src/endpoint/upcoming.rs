@@ -50,7 +50,10 @@ const WINDOW_MS: Millis = 24 * 3_600_000;
 #[utoipa::path(
     get, path = "/api/v1/upcoming", tag = "upcoming", operation_id = "list_upcoming",
     params(UpcomingFields),
-    responses((status = 200, body = UpcomingPage), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "Dues to come, earliest first.", body = UpcomingPage),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn upcoming(
     State(state): State<ApiState>,
@@ -64,7 +67,7 @@ pub(super) async fn upcoming(
     if to < from {
         return Err(ApiError::bad_field("to", &instant::to_text(to), "an instant that is not before from"));
     }
-    let dues = state.server.upcoming(from, to, job.as_ref(), limit);
+    let dues = state.server.upcoming(from, to, job.as_ref(), limit)?;
     let upcoming = dues
         .into_iter()
         .take(limit)
@@ -108,7 +111,10 @@ pub(super) struct Forecast {
 #[utoipa::path(
     get, path = "/api/v1/forecast", tag = "upcoming", operation_id = "forecast",
     params(ForecastFields),
-    responses((status = 200, body = Forecast), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "Runs expected, minute by minute.", body = Forecast),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn forecast(
     State(state): State<ApiState>,
@@ -122,6 +128,6 @@ pub(super) async fn forecast(
             return Err(ApiError::bad_field("minutes", &minutes.to_string(), &allowed));
         }
     };
-    let runs = state.server.forecast(from, minutes);
+    let runs = state.server.forecast(from, minutes)?;
     Ok(Json(Forecast { from: instant::to_text(from), from_ms: from, runs }))
 }

@@ -81,7 +81,10 @@ pub(super) struct WaitsFor {
 #[utoipa::path(
     get, path = "/api/v1/runs/{id}/why", tag = "runs", operation_id = "why_run",
     params(("id" = String, Path, description = "The run's id; with a dot and a number behind it, a share's.")),
-    responses((status = 200, body = Why), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "Where the run stands, and why.", body = Why),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn why(
     State(state): State<ApiState>,
@@ -106,7 +109,7 @@ pub(super) async fn why(
         since: None,
         since_ms: None,
     };
-    let (waiting, holding) = state.server.why(run);
+    let (waiting, holding) = state.server.why(run)?;
     // The loop knows better than the record, which follows it.
     if let Some(waiting) = waiting {
         why.status = RunStatus::Waiting.word();
@@ -181,13 +184,16 @@ pub(super) struct ConflictItem {
 /// Lists which jobs can exclude which, and why, by what they declare.
 #[utoipa::path(
     get, path = "/api/v1/conflicts", tag = "jobs", operation_id = "list_conflicts",
-    responses((status = 200, body = ConflictPage), (status = "default", body = ErrorBody)),
+    responses(
+        (status = 200, description = "Pairs of jobs that can exclude one another.", body = ConflictPage),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
 )]
 pub(super) async fn conflicts(
     State(state): State<ApiState>,
     Fields(NoFields {}): Fields<NoFields>,
 ) -> Result<Json<ConflictPage>, ApiError> {
-    let (found, cut) = state.server.conflicts();
+    let (found, cut) = state.server.conflicts()?;
     let conflicts = found
         .into_iter()
         .map(|row| ConflictItem {

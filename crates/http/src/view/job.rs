@@ -73,7 +73,7 @@ pub(crate) struct JobDetail {
     /// What a trigger may or must give.
     params: Vec<ParamItem>,
     /// In file order; handlers are not among them.
-    steps: Vec<StepItem>,
+    steps: Vec<JobStepItem>,
     /// What its runs touch.
     #[serde(skip_serializing_if = "Option::is_none")]
     footprint: Option<FootprintItem>,
@@ -146,8 +146,7 @@ pub(crate) struct ParamItem {
 
 /// A step of a job.
 #[derive(Serialize, ToSchema)]
-#[schema(as = JobStepItem)]
-pub(crate) struct StepItem {
+pub(crate) struct JobStepItem {
     name: String,
     /// `shell`, `program` or `script`.
     kind: &'static str,
@@ -232,7 +231,7 @@ impl JobDetail {
             params: body.into_iter().flat_map(|body| &body.params).map(ParamItem::new).collect(),
             steps: body
                 .into_iter()
-                .flat_map(|body| body.steps.iter().map(|step| StepItem::new(step, body)))
+                .flat_map(|body| body.steps.iter().map(|step| JobStepItem::new(step, body)))
                 .collect(),
             footprint: body
                 .map(|body| &body.footprint)
@@ -324,9 +323,9 @@ impl ParamItem {
     }
 }
 
-impl StepItem {
-    fn new(step: &Step, body: &Body) -> StepItem {
-        StepItem {
+impl JobStepItem {
+    fn new(step: &Step, body: &Body) -> JobStepItem {
+        JobStepItem {
             name: step.name.clone(),
             kind: match step.work {
                 Work::Shell(_) => "shell",

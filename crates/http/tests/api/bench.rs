@@ -53,31 +53,31 @@ impl Server for Scripted {
         to: Millis,
         job: Option<&JobName>,
         limit: usize,
-    ) -> Vec<(Millis, JobName)> {
+    ) -> Result<Vec<(Millis, JobName)>, Refusal> {
         // One due of `nightly` a minute.
         let name: JobName = "nightly".parse().unwrap();
         if job.is_some_and(|job| *job != name) {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let first = from.div_euclid(60_000) + 1;
-        (first..)
-            .map(|no| no * 60_000)
-            .take_while(|due| *due <= to)
-            .take(limit)
-            .map(|due| (due, name.clone()))
-            .collect()
+        let dues = (first..).map(|no| no * 60_000).take_while(|due| *due <= to).take(limit);
+        Ok(dues.map(|due| (due, name.clone())).collect())
     }
 
-    fn forecast(&self, _: Millis, minutes: usize) -> Vec<u64> {
-        vec![1; minutes]
+    fn forecast(&self, _: Millis, minutes: usize) -> Result<Vec<u64>, Refusal> {
+        Ok(vec![1; minutes])
     }
 
-    fn next_due(&self, job: &JobName) -> Option<Millis> {
-        assert_ne!(job.as_str(), "panics", "asked for a panic");
-        (job.as_str() == "nightly").then_some(NOW + 60_000)
+    fn next_dues(&self, jobs: Vec<JobName>) -> Result<Vec<Option<Millis>>, Refusal> {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        let next = |job: JobName| {
+            assert_ne!(job.as_str(), "panics", "asked for a panic");
+            (job.as_str() == "nightly").then_some(NOW + 60_000)
+        };
+        Ok(jobs.into_iter().map(next).collect())
     }
 
-    fn why(&self, run: RunId) -> (Option<Waiting>, Option<Holding>) {
+    fn why(&self, run: RunId) -> Result<(Option<Waiting>, Option<Holding>), Refusal> {
         // The run that waits in the records.
         let waiting = (run == RunId::from_raw(WAITING)).then(|| Waiting {
             sentence: "waiting for write of table:orders held by run 0000000000009 of job etl".into(),
@@ -93,14 +93,14 @@ impl Server for Scripted {
             ticket: true,
             tries: 4,
         });
-        (waiting, None)
+        Ok((waiting, None))
     }
 
-    fn reasons(&self, runs: Vec<RunId>) -> Vec<Option<String>> {
-        runs.into_iter().map(|run| self.why(run).0.map(|why| why.sentence)).collect()
+    fn reasons(&self, runs: Vec<RunId>) -> Result<Vec<Option<String>>, Refusal> {
+        runs.into_iter().map(|run| Ok(self.why(run)?.0.map(|why| why.sentence))).collect()
     }
 
-    fn conflicts(&self) -> (Vec<JobConflict>, bool) {
+    fn conflicts(&self) -> Result<(Vec<JobConflict>, bool), Refusal> {
         let row = JobConflict {
             job: "etl".into(),
             other: "report".into(),
@@ -108,7 +108,7 @@ impl Server for Scripted {
             other_touches: "read of table:orders".into(),
             by_params: false,
         };
-        (vec![row], false)
+        Ok((vec![row], false))
     }
 
     fn file_problems(&self) -> Vec<FileProblem> {
@@ -140,11 +140,6 @@ impl Server for Scripted {
         (3, 1)
     }
 
-    fn next_dues(&self, jobs: &[JobName]) -> Vec<Option<Millis>> {
-        self.looks.fetch_add(1, Ordering::Relaxed);
-        jobs.iter().map(|job| self.next_due(job)).collect()
-    }
-
     fn event_log(&self) -> Arc<EventLog> {
         self.events.clone()
     }
@@ -168,8 +163,18 @@ impl Bench {
     }
 
     pub(crate) async fn with(limits: Limits) -> Bench {
-        let health =
-            Health { ready: true, store_ok: true, stopping: false, version: "1.2.3".into(), uptime_ms: 42 };
+        let health = Health {
+            ready: true,
+            loop_ok: true,
+            store_ok: true,
+            executor_ok: true,
+            version: "1.2.3".into(),
+            uptime_ms: 42,
+            loop_age_ms: 7,
+            store_age_ms: 8,
+            batch_age_ms: Some(9),
+            ..Health::default()
+        };
         let server = Arc::new(Scripted {
             commands: Mutex::default(),
             answering: Mutex::new(Box::new(|_| Ok(Reply::Done))),
@@ -374,5 +379,6 @@ fn records() -> Batch {
             reason: SkipReason::Superseded,
             at: NOW,
         }],
+        ..Batch::default()
     }
 }

@@ -1,5 +1,6 @@
 use crate::bench::{Bench, WAITING, run, step, update};
 use cadran_core::{RunStatus, StepStatus};
+use cadran_http::Health;
 use serde_json::{Value, json};
 
 fn ids(list: &Value) -> Vec<u64> {
@@ -180,23 +181,28 @@ async fn health_says_how_it_is() {
     let bench = Bench::new().await;
     let mut wire = bench.wire();
     wire.token = None;
+    let well = bench.server.health.lock().unwrap().clone();
     let rows = [
-        (true, true, false, 200, "ok"),
-        (false, true, false, 503, "starting"),
-        (true, false, false, 503, "store_down"),
-        (true, true, true, 503, "stopping"),
+        (well.clone(), "ok", [200, 200, 200]),
+        (Health { loop_ok: false, ready: false, ..well.clone() }, "loop_stalled", [503, 503, 503]),
+        (Health { store_ok: false, ready: false, ..well.clone() }, "store_down", [503, 200, 503]),
+        (Health { executor_ok: false, ready: false, ..well.clone() }, "executor_stalled", [503, 200, 503]),
+        (Health { stopping: true, ready: false, ..well }, "stopping", [503, 200, 503]),
     ];
-    for (ready, store_ok, stopping, status, word) in rows {
-        {
-            let mut health = bench.server.health.lock().unwrap();
-            (health.ready, health.store_ok, health.stopping) = (ready, store_ok, stopping);
+    for (health, word, statuses) in rows {
+        let (ready, store_ok) = (health.ready, health.store_ok);
+        *bench.server.health.lock().unwrap() = health;
+        for (path, status) in ["/health", "/health/live", "/health/ready"].iter().zip(statuses) {
+            let answer = wire.get(path).await;
+            assert_eq!(answer.status, status, "{path} {word}");
+            assert_eq!(
+                answer.json(),
+                json!({
+                    "status": word, "ready": ready, "store_ok": store_ok, "version": "1.2.3", "uptime_ms": 42,
+                    "loop_age_ms": 7, "store_age_ms": 8, "batch_age_ms": 9, "executor_age_ms": null,
+                })
+            );
         }
-        let answer = wire.get("/health").await;
-        assert_eq!(answer.status, status);
-        assert_eq!(
-            answer.json(),
-            json!({ "status": word, "ready": ready, "store_ok": store_ok, "version": "1.2.3", "uptime_ms": 42 })
-        );
     }
 }
 

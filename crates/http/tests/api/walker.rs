@@ -50,6 +50,8 @@ const ENDPOINTS: &[(&str, &str, &str, u16, u16)] = &[
     ("GET", "/api/v1/openapi.json", "/api/v1/openapi.json", 200, 401),
     ("GET", "/metrics", "/metrics", 200, 401),
     ("GET", "/health", "/health", 200, 200),
+    ("GET", "/health/live", "/health/live", 200, 200),
+    ("GET", "/health/ready", "/health/ready", 200, 200),
 ];
 
 /// A stream that never ends is no request for this table; the tests of events make it.
@@ -68,6 +70,9 @@ const OTHERS: &[(&str, &str, u16)] = &[
     ("GET", "/api/v1/jobs/nightly/trigger/x", 404),
     ("GET", "/api/v2/jobs", 404),
     ("GET", "/health/", 404),
+    ("GET", "/health/live/", 404),
+    ("GET", "/health/other", 404),
+    ("POST", "/health/ready", 405),
     ("GET", "//health", 404),
     ("GET", "/./health", 404),
     ("GET", "/x/../health", 404),
@@ -153,6 +158,54 @@ async fn the_document_lists_every_endpoint() {
         assert!(document["components"]["schemas"][schema].is_object(), "{schema}");
     }
     assert_eq!(cadran_http::openapi(), bench.wire().get("/api/v1/openapi.json").await.text());
+}
+
+#[tokio::test]
+async fn every_response_is_described_and_every_reference_leads_somewhere() {
+    let document: serde_json::Value = serde_json::from_str(&cadran_http::openapi()).unwrap();
+    let (mut responses, mut bare) = (0, Vec::new());
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                responses += 1;
+                if response["description"].as_str().is_none_or(str::is_empty) {
+                    bare.push(format!("{method} {path} {status}"));
+                }
+            }
+        }
+    }
+    assert!(responses > 40 && bare.is_empty(), "without a description: {bare:?}");
+    // Two shapes under one name would silently become one: the steps of a job and of a run have different fields.
+    let schemas = &document["components"]["schemas"];
+    for (schema, field) in [("JobStepItem", "depends"), ("StepItem", "attempt")] {
+        assert!(schemas[schema]["properties"][field].is_object(), "{schema}: {}", schemas[schema]);
+    }
+    let text = document.to_string();
+    for part in text.split("#/components/schemas/").skip(1) {
+        let name: String = part.chars().take_while(|char| char.is_alphanumeric()).collect();
+        assert!(schemas[&name].is_object(), "{name} is referred to and not there");
+    }
+}
+
+#[test]
+fn no_two_shapes_of_the_document_share_a_name() {
+    let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut names = BTreeSet::new();
+    for folder in ["endpoint", "view", "."] {
+        for file in std::fs::read_dir(sources.join(folder)).unwrap().flatten() {
+            let Ok(text) = std::fs::read_to_string(file.path()) else { continue };
+            for derived in text.split("ToSchema)]").skip(1) {
+                let at = ["struct ", "enum "]
+                    .iter()
+                    .filter_map(|word| Some(derived.find(word)? + word.len()))
+                    .min();
+                let name: String =
+                    derived[at.unwrap()..].chars().take_while(|char| char.is_alphanumeric()).collect();
+                assert!(names.insert(name.clone()), "two shapes are called {name}");
+            }
+        }
+    }
+    assert!(names.len() > 20, "{names:?}");
 }
 
 #[tokio::test]

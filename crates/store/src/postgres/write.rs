@@ -1,4 +1,5 @@
-use cadran_core::{Batch, JobPut, JobState, Promise, RunId, Skip};
+use cadran_core::{Batch, JobPut, JobState, Promise, RunId, Skip, TriggerKey};
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Connection, PgConnection};
@@ -7,7 +8,7 @@ use super::{Postgres, horizon};
 use crate::code::{history_code, reason_code, run_code, status_code, trigger_code};
 use crate::fold::{Change, Folded};
 use crate::query::Committed;
-use crate::{StoreError, code, text};
+use crate::{StoreError, code, keys, text};
 
 /// Rows of one statement: bounds the memory of a message, here and at the server.
 const ROWS_MAX: usize = 10_000;
@@ -95,6 +96,9 @@ const SKIP: &str = "insert into skips (id, job, first_due, last_due, count, reas
      on conflict (id) do update set job = excluded.job, first_due = excluded.first_due, \
      last_due = excluded.last_due, count = excluded.count, reason = excluded.reason, at = excluded.at";
 
+const KEY: &str = "insert into trigger_keys (key, request, run, at) \
+     select * from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) on conflict (key) do nothing";
+
 impl Postgres {
     pub(crate) async fn commit(&self, batch: &Batch, folded: &Folded<'_>) -> Result<Committed, StoreError> {
         let committed = self
@@ -107,7 +111,8 @@ impl Postgres {
     }
 
     async fn write(&self, batch: &Batch, folded: &Folded<'_>) -> Result<Committed, sqlx::Error> {
-        let mut transaction = self.writers.begin().await?;
+        let mut writer = Writer { connection: self.writers.acquire().await?, is_kept: false };
+        let mut transaction = writer.connection.begin().await?;
         let connection = &mut *transaction;
         write_jobs(connection, batch, folded).await?;
         for states in folded.states.chunks(ROWS_MAX) {
@@ -118,9 +123,42 @@ impl Postgres {
         for skips in folded.skips.chunks(ROWS_MAX) {
             write_skips(connection, skips).await?;
         }
+        if let Some(horizon) = keys::horizon(batch) {
+            sqlx::query(keys::FORGET).bind(horizon).execute(&mut *connection).await?;
+        }
+        for rows in batch.trigger_keys.chunks(ROWS_MAX) {
+            write_keys(connection, rows).await?;
+        }
         transaction.commit().await?;
+        writer.is_kept = true;
         Ok(Committed { refused })
     }
+}
+
+/// A connection for one transaction. Unless that ended well, it is closed: after a commit that was given up, the pool
+/// would wait for an answer on it, for as long as the database is silent, and soon have no other connection.
+struct Writer {
+    connection: PoolConnection<sqlx::Postgres>,
+    is_kept: bool,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.connection.close_on_drop();
+        }
+    }
+}
+
+async fn write_keys(connection: &mut PgConnection, rows: &[TriggerKey]) -> Result<(), sqlx::Error> {
+    sqlx::query(KEY)
+        .bind(column(rows, keys::text))
+        .bind(column(rows, keys::request))
+        .bind(column(rows, |key| run_code(key.run)))
+        .bind(column(rows, |key| key.at))
+        .execute(&mut *connection)
+        .await
+        .map(drop)
 }
 
 /// One column of some rows, as an array.

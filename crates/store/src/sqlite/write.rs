@@ -10,7 +10,7 @@ use crate::code::{history_code, reason_code, run_code, status_code, trigger_code
 use crate::fold::{Change, Folded};
 use crate::query::Committed;
 use crate::read::numbers_text;
-use crate::{StoreError, code, text};
+use crate::{StoreError, code, keys, text};
 
 static PUT: Chunked = Chunked::new(
     "insert into jobs (job, name, revision, history_kind, history_amount, source, source_mark, definition)",
@@ -64,6 +64,9 @@ static SKIP: Chunked = Chunked::new(
      last_due = excluded.last_due, count = excluded.count, reason = excluded.reason, at = excluded.at",
 );
 
+static KEY: Chunked =
+    Chunked::new("insert into trigger_keys (key, request, run, at)", 4, "on conflict (key) do nothing");
+
 /// Which of these runs are not recorded.
 const MISSING: &str = "select value from json_each(?1) where value not in (select run from runs)";
 
@@ -99,6 +102,16 @@ impl Sqlite {
             row.push(skip.at);
         })
         .await?;
+        if let Some(horizon) = keys::horizon(batch) {
+            sqlx::query(keys::FORGET).bind(horizon).execute(&mut *connection).await?;
+            KEY.write(connection, &batch.trigger_keys, |key, row| {
+                row.push(keys::text(key));
+                row.push(keys::request(key));
+                row.push(run_code(key.run));
+                row.push(key.at);
+            })
+            .await?;
+        }
         transaction.commit().await?;
         writer.keep();
         Ok(Committed { refused })

@@ -4,6 +4,7 @@
 mod backend;
 mod history;
 mod jobs;
+mod keys;
 mod prune;
 mod rows;
 mod runs;
@@ -68,6 +69,8 @@ suite! {
         skips_are_paged_and_replaced,
         counts_follow_the_runs,
         a_closed_store_says_so;
+    keys:
+        a_trigger_key_names_its_first_run_for_a_day;
     prune:
         days_are_counted_from_the_end,
         counts_keep_the_newest,

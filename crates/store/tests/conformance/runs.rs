@@ -1,7 +1,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cadran_core::{
-    Batch, JobId, Promise, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus, Trigger,
+    Batch, IdempotencyKey, JobId, Promise, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord,
+    StepStatus, Trigger, TriggerKey,
 };
 use cadran_store::{RunQuery, Store};
 
@@ -68,6 +69,7 @@ pub(crate) async fn a_batch_written_twice_is_a_batch_written_once(fixture: &Fixt
         promised: vec![promise(1, 0, 10), promise(2, 0, 20), promise(3, 0, 30)],
         runs: vec![update(1, RunStatus::Running), ended(2, 25)],
         skips: vec![skip(4, 0, 5)],
+        trigger_keys: vec![TriggerKey { key: IdempotencyKey { key: 5, request: 6 }, run: run(1), at: 7 }],
     };
     let mut seen = Vec::new();
     for _ in 0..3 {

@@ -1,0 +1,9 @@
+-- Triggers that came with a key of the caller's own: the same key within a day names the same run. Key and request are
+-- hashes.
+create table trigger_keys (
+    key text primary key,
+    request bigint not null,
+    run bigint not null,
+    at bigint not null
+);
+create index trigger_keys_by_at on trigger_keys (at);
