@@ -1,10 +1,12 @@
 //! What the script does to the world, and how everything comes to rest at its end.
 
+use std::collections::BTreeSet;
+
 use cadran_core::{Command, Millis, RunId, RunStatus};
 use cadran_engine::{JobChange, Token};
 
 use crate::fleet::{MIN, SEC};
-use crate::law::{OpenRun, Violation, broken};
+use crate::law::{Violation, broken};
 use crate::record::Record;
 use crate::script::Act;
 use crate::touch::can_exclude;
@@ -121,20 +123,41 @@ impl<R: Record> World<'_, R> {
         self.law.check(now, true, |job| planner.has_backlog(job) || planner.is_paused(job))
     }
 
+    /// Runs that are on, and those that wait for one of them or for somebody who does: by their job, or by what they
+    /// touch.
+    fn with_somebody_ahead(&self) -> BTreeSet<RunId> {
+        let open = &self.law.open;
+        let mut found: BTreeSet<RunId> =
+            open.iter().filter(|(_, run)| run.started).map(|(run, _)| *run).collect();
+        loop {
+            let before = found.len();
+            for (run, own) in open {
+                let waits_for = |other: &RunId| {
+                    let their = &open[other];
+                    their.job == own.job || can_exclude(self.law.job_of(own), self.law.job_of(their))
+                };
+                if !found.contains(run) && found.iter().any(waits_for) {
+                    found.insert(*run);
+                }
+            }
+            if found.len() == before {
+                return found;
+            }
+        }
+    }
+
     /// A server that is well starts what is due, or says why not; only runs behind another one wait.
     fn nothing_overdue(&self) -> Result<(), Violation> {
         let now = self.now().wall;
+        let with_somebody_ahead = self.with_somebody_ahead();
         for (run, open) in self.law.open.iter().filter(|(_, open)| !open.started && open.due < now - MIN) {
             let Some(row) = self.record.run(*run) else { continue };
             if row.state.status == RunStatus::Promised && row.promise.promised_at < now - MIN {
                 return broken("what is due starts", format!("{run} is still promised: {open:?}"));
             }
-            let job = self.law.job_of(open);
-            let ahead = |(other, their): (&RunId, &OpenRun)| {
-                let same_job = their.job == open.job && (their.started || !job.body.footprint.is_empty());
-                other != run && (same_job || can_exclude(job, self.law.job_of(their)))
-            };
-            if row.state.status == RunStatus::Waiting && !self.law.open.iter().any(ahead) {
+            // Of a job that may still come back it waits for that, however long the clock makes it.
+            let removed = self.law.jobs.get(&open.job).is_some_and(|life| life.removed_at.is_some());
+            if row.state.status == RunStatus::Waiting && !removed && !with_somebody_ahead.contains(run) {
                 return broken(
                     "whoever waits waits for somebody",
                     format!("{run} waits for nobody: {open:?}"),

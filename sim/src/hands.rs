@@ -69,17 +69,17 @@ impl Hands {
         Hands { seed, ..Hands::default() }
     }
 
-    /// Carries out an order. Reports that follow at once are added to `reports`.
+    /// Carries out an order. `admitted` says that the run was seen to have its job before. Reports that follow at once are added to `reports`.
     pub(crate) fn take(
         &mut self,
         order: &Order,
         policy: Policy,
-        first: bool,
+        admitted: bool,
         now: Now,
         reports: &mut Vec<Report>,
     ) -> Result<(), Violation> {
         match order {
-            Order::Start(start) => self.start(start, policy, first, now, reports)?,
+            Order::Start(start) => self.start(start, policy, admitted, now, reports)?,
             Order::Stop { run, step, attempt } => {
                 let key = (*run, *step, *attempt);
                 if let Some(on) = self.journal.get_mut(&key).filter(|on| on.alive && !on.stop_asked) {
@@ -115,7 +115,7 @@ impl Hands {
         &mut self,
         start: &Start,
         policy: Policy,
-        first: bool,
+        admitted: bool,
         now: Now,
         reports: &mut Vec<Report>,
     ) -> Result<(), Violation> {
@@ -137,9 +137,9 @@ impl Hands {
                     format!("{run} {step:?}: attempt {} while {attempt} is on", start.attempt),
                 );
             }
-            // A job that was edited to allow overlap may start runs beside one that goes on under its former rule, or
-            // whose order waits for its record.
-            let passed = other == Overlap::Allow && (policy.at_most_once || !first);
+            // A job that was edited to allow overlap may start runs beside one that goes on under its former rule, that
+            // waits for what it touches, or whose order waits for its record.
+            let passed = other == Overlap::Allow && (policy.at_most_once || admitted);
             if run != start.run && policy.overlap != Overlap::Allow && !passed {
                 return broken(
                     "under overlap other than allow no two runs of a job are live",

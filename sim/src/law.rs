@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cadran_core::{
     Batch, Job, JobId, JobState, Millis, Misfire, Now, Overlap, Policy, RunId, RunStatus, RunUpdate,
-    SkipReason, Start, Trigger,
+    ScheduleAction, SkipReason, Start, Trigger,
 };
 use rustc_hash::FxHashMap;
 
@@ -44,6 +44,8 @@ pub(crate) struct OpenRun {
     pub(crate) trigger: Trigger,
     pub(crate) revision: u32,
     pub(crate) started: bool,
+    /// It had come as far as to wait for its place.
+    pub(crate) waited: bool,
 }
 
 /// Holds a simulation to the laws.
@@ -123,9 +125,13 @@ impl Checker {
                 trigger: promise.trigger,
                 revision: promise.revision,
                 started: false,
+                waited: false,
             };
             if promise.trigger == Trigger::Manual {
                 self.by_hand(&run)?;
+            }
+            if let Some(life) = self.jobs.get_mut(&promise.job) {
+                life.newest_promised = life.newest_promised.max(Some(promise.due));
             }
             if put.contains(&promise.job)
                 && let Some(life) = self.jobs.get_mut(&promise.job)
@@ -174,6 +180,9 @@ impl Checker {
             if let Some(again) = self.over.as_mut().and_then(|over| over.remove(&run)) {
                 self.open.insert(run, again);
             }
+            if let Some(open) = self.open.get_mut(&run) {
+                open.waited |= update.status == RunStatus::Waiting;
+            }
             return Ok(());
         }
         let Some(was) = self.open.remove(&run) else { return Ok(()) };
@@ -190,6 +199,7 @@ impl Checker {
             return Ok(());
         }
         policy::ended_unstarted(self, &was, update)?;
+        self.judged_late(&was, update.ended_at.unwrap_or(was.due));
         self.skips += 1;
         self.mark(&was);
         // What is over without a start counts once, also when somebody opens it again.
@@ -197,6 +207,16 @@ impl Checker {
             over.insert(run, OpenRun { started: true, ..was });
         }
         Ok(())
+    }
+
+    /// A run that was promised in time and comes to be late is part of what is caught up.
+    fn judged_late(&mut self, run: &OpenRun, at: Millis) {
+        if run.trigger == Trigger::Schedule
+            && at.saturating_sub(run.due) > policy::DIRECT_MS_MAX
+            && let Some(life) = self.jobs.get_mut(&run.job)
+        {
+            life.caught_up += 1;
+        }
     }
 
     fn mark(&mut self, run: &OpenRun) {
@@ -220,14 +240,21 @@ impl Checker {
         let policy = self.job_of(&run).policy;
         if first {
             self.mark(&run);
+            self.judged_late(&run, now.wall);
             let current = self.jobs.get(&run.job).map(|life| self.definitions[life.definition].policy);
             let late = now.wall.saturating_sub(run.due);
             // Those may wait, or stand behind one that waits since before an edit.
             let waits = self.jobs.get(&run.job).into_iter().flat_map(|life| &life.revisions).any(|no| {
-                let Job { policy, body, .. } = &self.definitions[*no];
+                let Job { policy, body, schedules, .. } = &self.definitions[*no];
                 !body.footprint.is_empty()
+                    // Nothing passes a restart that waits for what it stops.
+                    || schedules.iter().any(|entry| entry.action == ScheduleAction::Restart)
                     || policy.at_most_once
-                    || !matches!(policy.overlap, Overlap::Allow | Overlap::Skip)
+                    // What is caught up waits under `skip` too.
+                    || !matches!(
+                        (policy.overlap, policy.misfire),
+                        (Overlap::Allow, _) | (Overlap::Skip, Misfire::Skip)
+                    )
             });
             if run.trigger == Trigger::Schedule
                 && !waits

@@ -54,6 +54,8 @@ pub(crate) struct Life {
     fresh: Vec<Millis>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) skips: Vec<Skip>,
+    /// The latest due or trigger by hand that a run was ever promised for.
+    pub(crate) newest_promised: Option<Millis>,
     /// Caught-up runs promised since the job was put.
     pub(crate) caught_up: u64,
     /// Due of the latest caught-up run that was started.
@@ -133,7 +135,9 @@ impl Life {
             let before = self.watermark.unwrap_or(Millis::MIN);
             span.to = match self.removed_at {
                 Some(removed_at) if watermark != before => {
-                    self.twice |= watermark < removed_at.max(before);
+                    // Pauses of the former life may be on record beyond its watermark.
+                    let recorded_to = self.holes.iter().map(|hole| hole.to).max().unwrap_or(before);
+                    self.twice |= watermark < removed_at.max(before).max(recorded_to);
                     removed_at.max(before)
                 }
                 _ => watermark,

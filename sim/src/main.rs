@@ -80,10 +80,15 @@ fn seeds(options: &Options) -> ExitCode {
                         Ok(tally) => show.done(&tally),
                         Err(violation) => {
                             let mut failed = lock(&failed);
+                            if options.keep_going {
+                                println!("seed {seed} breaks a law: {}", violation.law);
+                            }
                             if failed.as_ref().is_none_or(|(first, _)| seed < *first) {
                                 *failed = Some((seed, violation));
                             }
-                            next.store(to, Ordering::Relaxed);
+                            if !options.keep_going {
+                                next.store(to, Ordering::Relaxed);
+                            }
                         }
                     }
                 }

@@ -11,6 +11,7 @@ Usage: cargo xtask sim [OPTIONS]
   --jobs N         Names of jobs in a seed (default 5, with --days 12)
   --drawn          Jobs are drawn as text, every key of the reader, and read by the real reader
   --files N        With --drawn: end after so many job files
+  --keep-going     Do not end at the first broken law: list every seed that breaks one
   --bug NAME       With a planted bug; its seeds are expected to fail
   --bugs           Look for every planted bug and tell the seed at which it was found
   --long           Ten years of 1000 jobs, or as --days and --jobs say
@@ -37,6 +38,8 @@ pub(crate) struct Options {
     pub(crate) files_max: u64,
     pub(crate) threads: usize,
     pub(crate) json: bool,
+    /// Whether the seeds behind a broken law are played too.
+    pub(crate) keep_going: bool,
     /// What to say beside the seed to play it again.
     again: String,
 }
@@ -46,6 +49,7 @@ impl Options {
         let (mut seeds, mut days, mut jobs, mut bug) = ((1, 201), None, None, None);
         let (mut long, mut hunt, mut help, mut json) = (false, false, false, false);
         let (mut drawn, mut files_max) = (false, u64::MAX);
+        let mut keep_going = false;
         let mut threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
@@ -65,6 +69,7 @@ impl Options {
                 "--bugs" => hunt = true,
                 "--long" => long = true,
                 "--json" => json = true,
+                "--keep-going" => keep_going = true,
                 "--help" | "-h" => help = true,
                 other => return Err(format!("what is {other} for?")),
             }
@@ -99,7 +104,7 @@ impl Options {
             }
             () => Work::Seeds { from: seeds.0, to: seeds.1 },
         };
-        Ok(Options { work, scale, bug, drawn, files_max, threads, json, again })
+        Ok(Options { work, scale, bug, drawn, files_max, threads, json, keep_going, again })
     }
 
     /// The script of a seed.

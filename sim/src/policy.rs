@@ -9,10 +9,13 @@ use crate::law::{Checker, OpenRun, Violation, broken};
 use crate::life::Life;
 
 /// Beyond this a due is missed.
-const DIRECT_MS_MAX: Millis = 10_000;
+pub(crate) const DIRECT_MS_MAX: Millis = 10_000;
 
 /// A backlog keeps its newest so many dues.
 const BACKLOG_MAX: u64 = 1_000;
+
+/// More runs than this of one job are never promised ahead and late together: some seconds of the shortest interval.
+const PROMISED_MAX: u64 = 64;
 
 /// How many dues of the job's start schedules lie in `[from, to)`, each instant once.
 fn count(job: &Job, from: Millis, to: Millis) -> u64 {
@@ -180,12 +183,23 @@ pub(crate) fn ended_unstarted(checker: &Checker, run: &OpenRun, update: &RunUpda
             SkipReason::OutsideWindow => {
                 current.misfire == Misfire::All && late >= current.catchup_window_ms && late > DIRECT_MS_MAX
             }
-            SkipReason::Overlap => promised.overlap == Overlap::Skip,
+            // What was missed has to be done: it waits for whatever is active.
+            SkipReason::Overlap => promised.overlap == Overlap::Skip && run.trigger != Trigger::CatchUp,
             SkipReason::AlreadySuccessful => promised.skip_if_successful,
             SkipReason::Removed | SkipReason::Paused => run.trigger.is_scheduled(),
-            SkipReason::Superseded | SkipReason::WaitRoomFull => true,
+            // While it waited, by whatever came after it; before that, only for a newer due.
+            SkipReason::Superseded => {
+                run.waited || life.newest_promised.is_some_and(|newest| newest > run.due)
+            }
+            SkipReason::WaitRoomFull => true,
             SkipReason::Conflict => checker.job_of(run).body.footprint.on_conflict == OnConflict::Skip,
-            SkipReason::BacklogLimit | SkipReason::Precondition | SkipReason::Capacity => false,
+            SkipReason::BacklogLimit => {
+                let job = &checker.definitions[life.definition];
+                let missed_to = run.due + late - DIRECT_MS_MAX;
+                let behind = count(job, run.due + 1, missed_to);
+                current.misfire == Misfire::All && (behind + PROMISED_MAX >= BACKLOG_MAX)
+            }
+            SkipReason::Precondition | SkipReason::Capacity => false,
         },
         // Stopped while it waited.
         (RunStatus::Stopped, None) => true,

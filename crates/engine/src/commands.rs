@@ -210,6 +210,9 @@ impl Engine {
         if let Some(live) = self.runs.get_mut(&run) {
             live.status = RunStatus::Waiting;
             live.retried = Some(status);
+            // One that was stopped before it started counts that as its first attempt: a row that waits and has one is
+            // known as a retry after a restart.
+            live.attempt = live.attempt.max(1);
             let update = RunUpdate { steps, ..live.update(run) };
             self.out.batch.runs.push(update);
         }

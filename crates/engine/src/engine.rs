@@ -116,8 +116,9 @@ pub struct Engine {
     pub(crate) removed: BTreeMap<JobId, Removed>,
     /// Until when each removed job may come back as it was.
     pub(crate) revivable: BTreeSet<(Millis, JobId)>,
-    /// The run that each backlog waits for.
-    pub(crate) backlog_runs: BTreeMap<JobId, RunId>,
+    /// The runs that each backlog waits for before it hands over its next due. Mostly one; after a restart all those
+    /// that were promised and did not start.
+    pub(crate) backlog_runs: BTreeMap<JobId, BTreeSet<RunId>>,
     /// Caught-up runs of paused jobs that came due: they wait for the end of the pause.
     pub(crate) parked: BTreeMap<JobId, Vec<RunId>>,
     /// How many runs of each job are open by hand.
@@ -368,7 +369,7 @@ impl Engine {
             && trigger != Trigger::Restart
             && self.planner.has_backlog(job)
         {
-            self.backlog_runs.insert(job, run);
+            self.backlog_runs.entry(job).or_default().insert(run);
         }
     }
 
@@ -409,7 +410,9 @@ impl Engine {
         });
         let footprint = entry.shape.footprint(&context.params);
         let depth = parent.map_or(0, |(_, depth)| depth);
-        self.runs.insert(run, LiveRun::promised(context, entry.shape.policy, footprint, depth));
+        let mut live = LiveRun::promised(context, entry.shape.policy, footprint, depth);
+        live.lateness_judged = trigger == Trigger::CatchUp;
+        self.runs.insert(run, live);
         if !trigger.is_scheduled() {
             *self.by_hand.entry(job).or_default() += 1;
         }
@@ -476,7 +479,8 @@ impl Engine {
 
     /// The next due of a backlog whose run is over.
     pub(crate) fn backlog_goes_on(&mut self, job: JobId, run: RunId, now: Now) {
-        if self.backlog_runs.get(&job) != Some(&run) {
+        let Some(waits_for) = self.backlog_runs.get_mut(&job) else { return };
+        if !waits_for.remove(&run) || !waits_for.is_empty() {
             return;
         }
         self.backlog_runs.remove(&job);

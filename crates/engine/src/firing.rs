@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cadran_core::{Footprint, JobId, Millis, Now, OnConflict, Overlap, RunId, SkipReason, Trigger};
+use cadran_core::{
+    Footprint, JobId, Millis, Now, OnConflict, Overlap, RunContext, RunId, SkipReason, Trigger,
+};
 use cadran_place::{Candidate, Place, Verdict};
+use cadran_plan::Plan;
 use cadran_plan::catch_up::{self, Lateness};
 
 use crate::engine::{Engine, Fire};
@@ -13,69 +16,66 @@ impl Engine {
     /// Everything whose instant has come leaves the ring and asks for its place.
     pub(crate) fn fire(&mut self, now: Now) {
         let mut late: BTreeMap<JobId, Vec<RunId>> = BTreeMap::new();
-        loop {
-            let mut candidates: Vec<Candidate> = Vec::new();
-            while let Some((due, items)) = self.ring.take_due(now.wall) {
-                let missed = catch_up::lateness(due, now.wall) == Lateness::Missed;
-                let mut stops: BTreeSet<JobId> = BTreeSet::new();
-                let mut runs: Vec<Candidate> = Vec::with_capacity(items.len());
-                for item in items {
-                    match item {
-                        Fire::Run(run) => runs.extend(self.leave_ring(run, missed, &mut late, now)),
-                        // Stops are never caught up.
-                        Fire::Stop(job) => drop(!missed && stops.insert(job)),
+        let mut ready: Vec<RunId> = Vec::new();
+        while let Some((due, items)) = self.ring.take_due(now.wall) {
+            let missed = catch_up::lateness(due, now.wall) == Lateness::Missed;
+            let mut stops: BTreeSet<JobId> = BTreeSet::new();
+            let mut runs: Vec<RunId> = Vec::with_capacity(items.len());
+            for item in items {
+                match item {
+                    Fire::Run(run) => runs.extend(self.leave_ring(run, missed, &mut late, now)),
+                    // Stops are never caught up.
+                    Fire::Stop(job) => drop(!missed && stops.insert(job)),
+                }
+            }
+            if !stops.is_empty() {
+                // A stop ends what started before it, also when the loop comes to both late. What starts at the
+                // very instant of the stop stays.
+                self.admit_all(&mut ready, now);
+                for job in stops {
+                    let active: Vec<RunId> = self.place.active(job).collect();
+                    for run in active {
+                        self.stop_run(run, cadran_flow::StopWhy::Schedule, now);
                     }
                 }
-                if !stops.is_empty() {
-                    // A stop ends what started before it, also when the loop comes to both late. What starts at the
-                    // very instant of the stop stays.
-                    self.admit_all(&mut candidates, now);
-                    for job in stops {
-                        let active: Vec<RunId> = self.place.active(job).collect();
-                        for run in active {
-                            self.stop_run(run, cadran_flow::StopWhy::Schedule, now);
-                        }
-                    }
-                }
-                if candidates.is_empty() {
-                    candidates = runs;
-                } else {
-                    candidates.append(&mut runs);
-                }
             }
-            self.admit_all(&mut candidates, now);
-            if late.is_empty() {
-                return;
-            }
-            // Those that run all the same come back as caught up, and pass.
-            for (job, runs) in std::mem::take(&mut late) {
-                self.judge_late(job, runs, now);
-            }
+            ready.append(&mut runs);
         }
+        for (job, runs) in late {
+            ready.append(&mut self.judge_late(job, runs, now));
+        }
+        self.admit_all(&mut ready, now);
     }
 
-    fn admit_all(&mut self, candidates: &mut Vec<Candidate>, now: Now) {
-        Place::order(candidates);
-        for candidate in candidates.drain(..) {
+    fn admit_all(&mut self, ready: &mut Vec<RunId>, now: Now) {
+        let mut candidates: Vec<Candidate> = ready.drain(..).filter_map(|run| self.candidate(run)).collect();
+        Place::order(&mut candidates);
+        for candidate in candidates {
             self.admit(candidate, now);
         }
         self.start_admitted(now);
     }
 
     /// A run whose instant has come asks for its place, unless its job went away or is paused. One that leaves the ring
-    /// too late (the loop stalled, the clock was stepped, the store was away) is judged like any missed due.
+    /// too late (the server was away, the loop stalled, the clock was stepped, the store was away) is judged like any
+    /// missed due.
     fn leave_ring(
         &mut self,
         run: RunId,
         missed: bool,
         late: &mut BTreeMap<JobId, Vec<RunId>>,
         now: Now,
-    ) -> Option<Candidate> {
-        let candidate = self.candidate(run)?;
-        let job = candidate.job;
-        if !self.runs.get(&run)?.is_unstarted_due() {
-            return Some(candidate);
+    ) -> Option<RunId> {
+        // A run that was stopped or skipped while in the ring is gone from the table.
+        let live = self.runs.get(&run)?;
+        if self.place.knows(run) {
+            // It was stopped while in the ring, and opened again by a retry: its first turn was taken already.
+            return None;
         }
+        if !live.is_unstarted_due() {
+            return Some(run);
+        }
+        let job = live.context.job;
         if self.removed.contains_key(&job) {
             self.skip_run(run, SkipReason::Removed, now);
             return None;
@@ -85,24 +85,61 @@ impl Engine {
             self.parked.entry(job).or_default().push(run);
             return None;
         }
-        match candidate.trigger {
-            Trigger::Schedule if missed => late.entry(job).or_default().push(run),
+        match live.context.trigger {
+            _ if !missed || live.lateness_judged => return Some(run),
             // Restarts are never caught up.
-            Trigger::Restart if missed => self.skip_run(run, SkipReason::Missed, now),
-            _ => return Some(candidate),
+            Trigger::Restart => self.skip_run(run, SkipReason::Missed, now),
+            _ => late.entry(job).or_default().push(run),
         }
         None
     }
 
-    fn candidate(&self, run: RunId) -> Option<Candidate> {
-        // A run that was stopped or skipped while in the ring is gone from the table.
+    /// Promised runs of a job that did not start and are missed by now, judged like any missed due and together with
+    /// those that nobody promised. Returns the ones that run all the same: they are caught up.
+    fn judge_late(&mut self, job: JobId, mut runs: Vec<RunId>, now: Now) -> Vec<RunId> {
+        let Some(policy) = self.catalog.get(job).map(|entry| entry.shape.policy) else { return Vec::new() };
+        let due_of = |engine: &Engine, run: &RunId| engine.runs.get(run).map(|live| live.context.due);
+        runs.sort_by_key(|run| due_of(self, run));
+        let mut dues: Vec<Millis> = runs.iter().filter_map(|run| due_of(self, run)).collect();
+        // Lives of a job between which the clock stepped back may both have promised a due.
+        dues.dedup();
+        let mut plan = Plan::default();
+        let judgement = self.planner.judge_late(job, &dues, &policy, now.wall, &mut plan);
+        self.carry_out(plan, now);
+        let is_backlog = self.planner.has_backlog(job);
+        let mut caught_up = Vec::new();
+        for run in runs {
+            let Some(live) = self.runs.get_mut(&run) else { continue };
+            if let Some(reason) = judgement.skip_reason(live.context.due) {
+                self.skip_run(run, reason, now);
+                continue;
+            }
+            live.lateness_judged = true;
+            live.context = Arc::new(RunContext { trigger: Trigger::CatchUp, ..(*live.context).clone() });
+            if is_backlog {
+                self.backlog_runs.entry(job).or_default().insert(run);
+            }
+            caught_up.push(run);
+        }
+        caught_up
+    }
+
+    fn candidate(&mut self, run: RunId) -> Option<Candidate> {
         let live = self.runs.get(&run)?;
+        let (job, trigger) = (live.context.job, live.context.trigger);
+        // Live dues that fall while a backlog is replayed are part of it.
+        let joins = trigger == Trigger::Schedule && live.is_unstarted_due() && self.planner.has_backlog(job);
+        if joins {
+            self.backlog_runs.entry(job).or_default().insert(run);
+        }
         Some(Candidate {
             run,
-            job: live.context.job,
+            job,
             due: live.context.due,
-            trigger: live.context.trigger,
-            priority: live.policy.priority,
+            trigger,
+            of_backlog: joins || trigger == Trigger::CatchUp,
+            // Of the job as it is now, so that all runs of a job that wait do so in the order of their dues.
+            priority: self.catalog.get(job).map_or(live.policy.priority, |entry| entry.shape.policy.priority),
             // Someone asked for a retry: it waits its turn rather than turn a failure into a skip.
             overlap: match live.policy.overlap {
                 Overlap::Skip if live.retried.is_some() => Overlap::Wait,

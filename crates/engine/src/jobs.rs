@@ -144,9 +144,11 @@ impl Engine {
             })
         };
         let open: Vec<RunId> =
-            self.place.active(job).chain(self.place.waiting_of(job)).filter(caught_up).collect();
+            self.place.waiting_of(job).chain(self.place.active(job)).filter(caught_up).collect();
         for run in open {
             self.give_up_place(run, now);
+            // What one of them gave up may just have been given to the next.
+            self.to_start.retain(|next| *next != run);
             self.parked.entry(job).or_default().push(run);
         }
     }

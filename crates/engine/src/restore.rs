@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cadran_core::{
-    Body, Found, Job, JobId, JobName, JobState, LogNumbers, Millis, Misfire, Now, Order, Outcome, Overlap,
-    Policy, RunContext, RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus,
-    Trigger, TriggerKey,
+    Body, Found, Job, JobId, JobName, JobState, LogNumbers, Millis, Now, Order, Outcome, Overlap, Policy,
+    RunContext, RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus,
+    TriggerKey,
 };
 use cadran_flow::{Next, Progress, Resume};
-use cadran_plan::catch_up::{self, Lateness};
 
 use crate::catalog::{self, Entry};
 use crate::engine::{Engine, Fire};
@@ -98,18 +97,14 @@ impl Engine {
             }
             found.entry(attempt.run).or_default().push(attempt);
         }
-        let mut late: BTreeMap<JobId, Vec<RunId>> = BTreeMap::new();
         let mut runs = restored.runs;
         runs.sort_by_key(|restored| restored.record.promise.run);
         for restored in runs {
-            self.restore_run(restored, &mut found, &mut late, now);
+            self.restore_run(restored, &mut found, now);
         }
         self.take_places_back(now);
         // What the executor still keeps of runs that are over: the server went before it could say so.
         self.out.orders.extend(found.into_keys().map(|run| Order::Close { run }));
-        for (job, runs) in late {
-            self.judge_late(job, runs, now);
-        }
         self.start_admitted(now);
     }
 
@@ -201,13 +196,7 @@ impl Engine {
         true
     }
 
-    fn restore_run(
-        &mut self,
-        restored: RestoredRun,
-        found: &mut BTreeMap<RunId, Vec<Found>>,
-        late: &mut BTreeMap<JobId, Vec<RunId>>,
-        now: Now,
-    ) {
+    fn restore_run(&mut self, restored: RestoredRun, found: &mut BTreeMap<RunId, Vec<Found>>, now: Now) {
         let promise = &restored.record.promise;
         let (run, job, due, trigger) = (promise.run, promise.job, promise.due, promise.trigger);
         let state = restored.record.state.clone();
@@ -240,24 +229,16 @@ impl Engine {
             return;
         }
         let removed = self.catalog.get(job).is_none_or(|entry| entry.removed);
-        if trigger.is_scheduled() && removed && !retried {
+        let is_let_go = removed && self.planner.state(job).watermark.is_none();
+        if trigger.is_scheduled() && is_let_go && !retried {
             return self.skip_run(run, SkipReason::Removed, now);
         }
-        if trigger.is_scheduled() && self.planner.is_paused(job) && !retried {
-            if trigger == Trigger::CatchUp {
-                // A backlog waits for the end of a pause.
-                self.parked.entry(job).or_default().push(run);
-                return;
-            }
-            return self.skip_run(run, SkipReason::Paused, now);
+        // Job files are read before anything leaves the ring: a job that was edited, paused or removed while the server
+        // was away is judged as it is now.
+        if let Some(live) = self.runs.get_mut(&run) {
+            live.lateness_judged = status == RunStatus::Waiting;
         }
-        let missed = catch_up::lateness(due, now.wall) == Lateness::Missed;
-        if missed && matches!(trigger, Trigger::Schedule | Trigger::CatchUp) && status == RunStatus::Promised
-        {
-            late.entry(job).or_default().push(run);
-        } else {
-            self.ring.push(due, Fire::Run(run));
-        }
+        self.ring.push(due, Fire::Run(run));
     }
 
     /// Gives runs that were on their places back. A run whose place another one took was over, although the server went
@@ -274,7 +255,7 @@ impl Engine {
         begun.sort_unstable_by_key(|&(_, _, at, run)| std::cmp::Reverse((at, run)));
         for (no, &(job, _, _, run)) in begun.iter().enumerate() {
             let Some(live) = self.runs.get(&run) else { continue };
-            let in_the_way = self.place.restore(run, job, live.context.trigger, live.footprint.clone());
+            let in_the_way = self.place.restore(run, job, live.footprint.clone());
             let took = |&&(of, overlap, _, _): &&(JobId, Overlap, Option<Millis>, RunId)| {
                 of == job && overlap != Overlap::Allow
             };
@@ -302,37 +283,6 @@ impl Engine {
             self.end_run(run, RunStatus::Stopped, None, message, now);
         }
     }
-
-    /// Promised runs of a job that were never started and are missed by now: judged like any missed due.
-    pub(crate) fn judge_late(&mut self, job: JobId, mut runs: Vec<RunId>, now: Now) {
-        let Some(policy) = self.catalog.get(job).map(|entry| entry.shape.policy) else { return };
-        runs.sort_by_key(|run| self.runs.get(run).map(|live| live.context.due));
-        let newer = self.planner.has_missed(job, now.wall);
-        let newest = runs.last().copied();
-        for run in runs {
-            let Some(due) = self.runs.get(&run).map(|live| live.context.due) else { continue };
-            let verdict = match policy.misfire {
-                Misfire::Skip => Some(SkipReason::Missed),
-                Misfire::Once if newer || Some(run) != newest => Some(SkipReason::Superseded),
-                Misfire::Once => None,
-                Misfire::All if now.wall.saturating_sub(due) >= policy.catchup_window_ms => {
-                    Some(SkipReason::OutsideWindow)
-                }
-                Misfire::All => None,
-            };
-            match verdict {
-                Some(reason) => self.skip_run(run, reason, now),
-                None => {
-                    // Replayed one after another with the rest of the backlog, not skipped by its own kind.
-                    if let Some(live) = self.runs.get_mut(&run) {
-                        let context = RunContext { trigger: Trigger::CatchUp, ..(*live.context).clone() };
-                        live.context = Arc::new(context);
-                    }
-                    self.ring.push(due, Fire::Run(run));
-                }
-            }
-        }
-    }
 }
 
 /// How a run that is being retried had ended, as far as its steps tell.
@@ -341,6 +291,8 @@ fn ended_before(steps: &[StepRecord]) -> RunStatus {
     match () {
         () if any(StepStatus::Stopped) => RunStatus::Stopped,
         () if any(StepStatus::Failed) => RunStatus::Failed,
+        // Stopped before it started.
+        () if steps.is_empty() => RunStatus::Stopped,
         () => RunStatus::Lost,
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct LiveRun {
     /// How many runs stand above it.
     pub(crate) depth: u32,
     pub(crate) started_at: Option<Millis>,
+    /// Its misfire policy was asked already: it is caught up, or waited in time before a restart.
+    pub(crate) lateness_judged: bool,
     /// Whether it is on record as running, since it was last opened.
     pub(crate) announced: bool,
     /// Whether an order for it has left.
@@ -79,6 +81,7 @@ impl LiveRun {
             attempt: 0,
             depth,
             started_at: None,
+            lateness_judged: false,
             announced: false,
             ordered: false,
             retried: None,

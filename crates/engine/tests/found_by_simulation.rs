@@ -2,7 +2,7 @@
 
 mod world;
 
-use cadran_core::{Command, Overlap, Refusal};
+use cadran_core::{Command, Job, Misfire, Overlap, Refusal, RunStatus};
 use world::*;
 
 #[test]
@@ -36,5 +36,136 @@ fn a_run_that_was_replaced_does_not_come_back_beside_its_successor() {
     world.store(true);
     world.run_for(5 * SEC);
     assert_eq!(world.story("a")[0], "00:01 stopped");
+    world.check();
+}
+
+#[test]
+fn a_retry_of_a_run_that_never_started_is_still_a_retry_after_a_restart() {
+    let mut world = World::new("2026-03-01T00:00:30Z");
+    world.put("a", "* * * * *", |job| job.policy.overlap = Overlap::Wait);
+    world.hangs("a");
+    world.run_to("2026-03-01T00:02:10Z");
+    let waits = world.runs("a")[1];
+    world.stop(waits).unwrap();
+    world.retry(waits).unwrap();
+    assert_eq!(world.status(waits), RunStatus::Waiting);
+    // A due that did not start is skipped with its job. A retry was asked for by somebody and goes on.
+    world.remove("a");
+    world.restart_after(SEC);
+    world.run_for(SEC);
+    assert_eq!(world.status(waits), RunStatus::Waiting);
+    world.finish("a");
+    world.run_for(SEC);
+    assert_eq!(world.starts("a").last().unwrap(), "00:02");
+    world.check();
+}
+
+#[test]
+fn a_pause_starts_none_of_the_caught_up_runs_that_wait() {
+    let mut world = World::new("2026-03-01T00:00:30Z");
+    let touches = |job: &mut Job| {
+        let mut body = (*job.body).clone();
+        body.footprint.writes.push("table:orders".into());
+        job.body = body.into();
+    };
+    world.put("other", "0 0 * * *", touches);
+    world.hangs("other");
+    world.trigger("other");
+    world.put("a", "* * * * *", touches);
+    world.run_to("2026-03-01T00:00:50Z");
+    world.stall(30 * SEC);
+    world.run_for(SEC);
+    // The second one touches nothing any more, and waits only for the first.
+    world.put("a", "* * * * *", |_| {});
+    world.run_to("2026-03-01T00:01:50Z");
+    world.stall(30 * SEC);
+    world.run_for(SEC);
+    assert_eq!(world.story("a"), ["00:01 catch_up waiting", "00:02 catch_up waiting"]);
+    world.pause("a");
+    world.run_for(SEC);
+    assert_eq!(world.starts("a"), [""; 0]);
+    world.resume("a");
+    world.finish("other");
+    world.run_for(5 * SEC);
+    assert_eq!(world.starts("a"), ["00:01", "00:02"]);
+    world.check();
+}
+
+#[test]
+fn an_edit_after_the_clock_stepped_back_promises_no_due_that_is_on_record() {
+    let mut world = World::new("2026-03-01T00:10:30Z");
+    world.put("a", "* * * * *", |job| job.policy.misfire = Misfire::Skip);
+    world.run_for(SEC);
+    world.stall(5 * MIN);
+    world.run_for(SEC);
+    assert_eq!(world.story("a"), ["00:11..00:15 x5 missed"]);
+    world.put("a", "0 * * * *", |_| {});
+    world.step_clock(-4 * MIN);
+    world.run_to("2026-03-01T00:11:57Z");
+    // The schedule names 00:12 again, which was missed, and is on record as that.
+    world.put("a", "* * * * *", |_| {});
+    world.run_to("2026-03-01T00:12:30Z");
+    assert_eq!(world.story("a"), ["00:11..00:15 x5 missed"]);
+}
+
+#[test]
+fn a_pause_on_record_is_not_planned_again_after_the_clock_stepped_back() {
+    let mut world = World::new("2026-03-01T02:00:05Z");
+    world.put("a", "*/10 * * * * *", |job| {
+        job.policy.misfire = Misfire::All;
+        job.policy.catchup_window_ms = HOUR;
+    });
+    world.run_for(SEC);
+    world.hangs("a");
+    world.restart_after(MIN);
+    world.run_for(SEC);
+    // A backlog waits for its first run, so that the pause is recorded ahead of the watermark.
+    world.pause("a");
+    world.run_for(MIN);
+    world.resume("a");
+    world.takes("a", 0);
+    world.step_clock(-10 * MIN);
+    world.restart_after(0);
+    world.run_for(15 * MIN);
+    let story = world.story("a");
+    assert!(story.contains(&"02:01:10..02:02 x6 paused".to_owned()), "{story:?}");
+    assert!(!story.iter().any(|line| line.starts_with("02:01:30")), "{story:?}");
+    world.check();
+}
+
+#[test]
+fn a_new_priority_does_not_turn_the_order_of_caught_up_runs_around() {
+    let mut world = World::new("2026-03-01T00:00:30Z");
+    world.put("a", "* * * * *", |job| job.policy.overlap = Overlap::Wait);
+    world.hangs("a");
+    world.run_to("2026-03-01T00:01:50Z");
+    world.stall(30 * SEC);
+    world.run_for(SEC);
+    world.put("a", "* * * * *", |job| {
+        job.policy.overlap = Overlap::Wait;
+        job.policy.priority = 5;
+    });
+    world.run_to("2026-03-01T00:02:50Z");
+    world.stall(30 * SEC);
+    world.run_for(SEC);
+    assert_eq!(world.story("a"), ["00:01 running", "00:02 catch_up waiting", "00:03 catch_up waiting"]);
+    world.restart_after(SEC);
+    world.takes("a", 0);
+    world.finish("a");
+    world.run_for(5 * SEC);
+    assert_eq!(world.starts("a"), ["00:01", "00:01", "00:02", "00:03"]);
+    world.check();
+}
+
+#[test]
+fn a_run_that_is_stopped_and_retried_before_its_instant_starts_once() {
+    let mut world = World::new("2026-03-01T00:00:30Z");
+    world.put("a", "* * * * *", |job| job.policy.overlap = Overlap::Allow);
+    world.run_to("2026-03-01T00:00:58Z");
+    let promised = world.runs("a")[0];
+    world.stop(promised).unwrap();
+    world.retry(promised).unwrap();
+    world.run_to("2026-03-01T00:01:30Z");
+    assert_eq!(world.starts("a"), ["00:01"]);
     world.check();
 }

@@ -67,6 +67,7 @@ fn a_promised_catch_up_run_is_superseded_by_a_newer_missed_due() {
     world.restart_after(HOUR);
     world.crash_after = Some((0, HOUR));
     world.run_for(MIN);
+    world.run_for(SEC);
     assert_eq!(world.story("tick"), ["11:00 catch_up skipped superseded", "12:00 catch_up succeeded"]);
     world.check();
 }
@@ -157,7 +158,7 @@ fn a_backlog_goes_on_over_failed_and_stopped_runs() {
 }
 
 #[test]
-fn an_item_of_a_backlog_is_skipped_only_for_a_run_that_is_not_of_it() {
+fn a_run_by_hand_beside_an_item_of_a_backlog_is_skipped_and_the_backlog_is_not() {
     let mut world = World::new("2026-03-02T10:30Z");
     world.put("tick", "0 * * * *", policy(Misfire::All, DAY, Overlap::Skip));
     world.run_for(MIN);
@@ -281,4 +282,58 @@ fn a_backlog_waits_for_its_own_run_and_not_for_a_restart_beside_it() {
     world.run_for(MIN);
     assert_eq!(world.story("tick"), ["11:00 catch_up running", "14:40 restart stopped"]);
     world.check();
+}
+
+#[test]
+fn a_backlog_waits_for_whatever_is_active_and_live_dues_join_its_end() {
+    let check = |overlap, expected: &[&str]| {
+        let mut world = World::new("2026-03-02T10:30Z");
+        world.put("tick", "0 * * * *", policy(Misfire::All, DAY, overlap));
+        world.hangs("tick");
+        world.trigger("tick");
+        world.run_for(MIN);
+        // The run by hand is cut off, and begins again.
+        world.restart_after(3 * HOUR);
+        world.run_to("2026-03-02T14:30Z");
+        world.takes("tick", 0);
+        world.finish("tick");
+        world.run_for(MIN);
+        assert_eq!(world.story("tick"), expected, "{overlap:?}");
+        world.check();
+    };
+    let by_hand = "10:30 manual succeeded";
+    let one_by_one = [
+        by_hand,
+        "11:00 catch_up succeeded",
+        "12:00 catch_up succeeded",
+        "13:00 catch_up succeeded",
+        "14:00 catch_up succeeded",
+    ];
+    for overlap in [Overlap::Skip, Overlap::Wait, Overlap::Replace] {
+        check(overlap, &one_by_one);
+    }
+    let latest =
+        [by_hand, "11:00..12:00 x2 superseded", "13:00 catch_up skipped superseded", "14:00 succeeded"];
+    check(Overlap::Latest, &latest);
+}
+
+#[test]
+fn a_promised_run_is_judged_by_the_job_as_it_is_after_a_restart() {
+    // Promised before the crash; the file is edited while the server is away and read before anything is judged.
+    let away = |schedule: Option<&str>| {
+        let mut world = World::new("2026-03-02T10:59:00Z");
+        world.put("tick", "0 * * * * *", |_| {});
+        world.run_to("2026-03-02T10:59:58Z");
+        world.restart_after(90 * SEC);
+        match schedule {
+            Some(schedule) => world.put("tick", schedule, |_| {}),
+            None => world.remove("tick"),
+        }
+        world.run_for(SEC);
+        world.check();
+        world.story("tick")[0].clone()
+    };
+    assert_eq!(away(Some("0 * * * * *")), "11:00 skipped superseded");
+    assert_eq!(away(Some("0 0 1 1 *")), "11:00 succeeded");
+    assert_eq!(away(None), "11:00 skipped removed");
 }

@@ -135,7 +135,7 @@ fn stops_and_restarts_are_never_caught_up() {
     world.run_to("2026-03-02T11:10Z");
     world.restart_after(HOUR);
     world.run_to("2026-03-02T12:20Z");
-    assert_eq!(world.story("shift"), ["11:00 running", "12:00 catch_up skipped overlap"]);
+    assert_eq!(world.story("shift"), ["11:00 running", "12:00 catch_up waiting"]);
     world.run_to("2026-03-02T12:50Z");
     assert_eq!(world.story("shift")[2..], ["12:45 restart running"]);
     world.check();

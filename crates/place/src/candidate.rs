@@ -16,6 +16,8 @@ pub struct Candidate {
     pub due: Millis,
     /// Why it exists.
     pub trigger: Trigger,
+    /// It is an item of a backlog, or a missed due that is caught up.
+    pub of_backlog: bool,
     /// Higher starts first.
     pub priority: i32,
     /// The job's rule.

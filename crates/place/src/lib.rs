@@ -10,7 +10,7 @@
 //!
 //! let mut place = Place::new(Limits::default());
 //! let candidate = |run: u64| Candidate {
-//!     run: RunId::from_raw(run), job: JobId(1), due: 0, trigger: Trigger::Schedule, priority: 0,
+//!     run: RunId::from_raw(run), job: JobId(1), due: 0, trigger: Trigger::Schedule, of_backlog: false, priority: 0,
 //!     overlap: Overlap::Wait, footprint: None,
 //! };
 //! assert_eq!(place.admit(candidate(1)).verdict, Verdict::Start);
@@ -82,7 +82,6 @@ struct JobRoom {
 
 struct Holder {
     run: RunId,
-    of_backlog: bool,
     stand: Stand,
     footprint: Option<Arc<Footprint>>,
 }
@@ -139,9 +138,8 @@ impl Place {
             let slot_left = self.started < self.limits.slots;
             if slot_left && candidate.footprint.is_none() {
                 // Most are like this: nothing to ask.
-                let of_backlog = candidate.trigger == Trigger::CatchUp;
                 let (run, stand) = (candidate.run, Stand::Started);
-                room.active.push(Holder { run, of_backlog, stand, footprint: None });
+                room.active.push(Holder { run, stand, footprint: None });
                 self.runs.insert(run, candidate.job);
                 self.started += 1;
                 return Verdict::Start.into();
@@ -149,17 +147,17 @@ impl Place {
             return self.enter(candidate, slot_left, self.waiting < self.limits.waiting_max);
         }
         let blocker = room.active.first().map_or(candidate.run, |holder| holder.run);
-        let of_backlog = candidate.trigger == Trigger::CatchUp;
-        // A backlog is replayed one after another: it steps aside only for runs that are not its own, and replaces
-        // none of its own either.
-        let own_turn = of_backlog && room.active.iter().all(|holder| holder.of_backlog);
-        let replaces =
-            candidate.overlap == Overlap::Replace && !own_turn || candidate.trigger == Trigger::Restart;
-        let supersedes = replaces || candidate.overlap == Overlap::Latest;
-        if candidate.overlap == Overlap::Skip && !replaces && !own_turn {
+        // An item of a backlog is work that has to be done: whatever is active, it waits for its end, and it is neither
+        // skipped for it nor does it stop it.
+        let replaces = candidate.trigger == Trigger::Restart
+            || candidate.overlap == Overlap::Replace && !candidate.of_backlog;
+        if candidate.overlap == Overlap::Skip && !replaces && !candidate.of_backlog {
             return Verdict::Skip(SkipReason::Overlap).into();
         }
-        let freed = if supersedes { room.waiting.len() } else { 0 };
+        // Under `latest` only the newest waits. A run that replaces others takes the turn of a backlog, which stays.
+        let latest = candidate.overlap == Overlap::Latest;
+        let is_displaced = |waiter: &Candidate| latest || replaces && !waiter.of_backlog;
+        let freed = room.waiting.iter().filter(|waiter| is_displaced(waiter)).count();
         let full = room.waiting.len() - freed >= self.limits.waiting_per_job_max;
         if full || self.waiting - freed >= self.limits.waiting_max {
             return Verdict::Skip(SkipReason::WaitRoomFull).into();
@@ -168,11 +166,16 @@ impl Place {
         if replaces {
             admission.stop = room.active.iter().map(|holder| holder.run).collect();
         }
-        if supersedes {
-            admission.displaced = room.waiting.drain(..).map(|waiter| waiter.run).collect();
-        }
+        room.waiting.retain(|waiter| {
+            let displaced = is_displaced(waiter);
+            admission.displaced.extend(displaced.then_some(waiter.run));
+            !displaced
+        });
         self.runs.insert(candidate.run, candidate.job);
-        room.waiting.push_back(candidate);
+        match replaces {
+            true => room.waiting.push_front(candidate),
+            false => room.waiting.push_back(candidate),
+        }
         self.waiting += 1;
         self.waiting -= admission.displaced.len();
         for run in &admission.displaced {
@@ -184,17 +187,10 @@ impl Place {
     /// Takes back a run that was running before a restart of the server. It holds its job, what it touches and a slot,
     /// whatever the limits say now. Runs that started later are taken back first: one of them that has some of what this
     /// one touches took its place, and is named.
-    pub fn restore(
-        &mut self,
-        run: RunId,
-        job: JobId,
-        trigger: Trigger,
-        footprint: Option<Arc<Footprint>>,
-    ) -> Option<RunId> {
+    pub fn restore(&mut self, run: RunId, job: JobId, footprint: Option<Arc<Footprint>>) -> Option<RunId> {
         let in_the_way = footprint.as_ref().and_then(|footprint| self.touched.restore(run, footprint));
-        let of_backlog = trigger == Trigger::CatchUp;
         let footprint = footprint.filter(|_| in_the_way.is_none());
-        let holder = Holder { run, of_backlog, stand: Stand::Started, footprint };
+        let holder = Holder { run, stand: Stand::Started, footprint };
         self.jobs.entry(job).or_default().active.push(holder);
         self.runs.insert(run, job);
         self.started += 1;
@@ -267,6 +263,11 @@ impl Place {
     /// The active runs of a job.
     pub fn active(&self, job: JobId) -> impl Iterator<Item = RunId> {
         self.jobs.get(&job).into_iter().flat_map(|room| room.active.iter().map(|holder| holder.run))
+    }
+
+    /// Whether a run is active or waits.
+    pub fn knows(&self, run: RunId) -> bool {
+        self.runs.contains_key(&run)
     }
 
     /// The waiting runs of a job.
@@ -356,8 +357,7 @@ impl Place {
                 Verdict::Wait(WaitReason::Footprint)
             }
         };
-        let of_backlog = candidate.trigger == Trigger::CatchUp;
-        room.active.push(Holder { run: candidate.run, of_backlog, stand, footprint: candidate.footprint });
+        room.active.push(Holder { run: candidate.run, stand, footprint: candidate.footprint });
         self.runs.insert(candidate.run, job);
         Admission { blocker, ..verdict.into() }
     }

@@ -14,7 +14,8 @@ fn run(raw: u64) -> RunId {
 fn candidate(raw: u64, job: u32, overlap: Overlap) -> Candidate {
     let trigger = Trigger::Schedule;
     let footprint = None;
-    Candidate { run: run(raw), job: JobId(job), due: raw as Millis, trigger, priority: 0, overlap, footprint }
+    let (run, job, due) = (run(raw), JobId(job), raw as Millis);
+    Candidate { run, job, due, trigger, of_backlog: false, priority: 0, overlap, footprint }
 }
 
 const HELD: Verdict = Verdict::Wait(WaitReason::Job(RunId::from_raw(1)));
@@ -84,15 +85,18 @@ fn slots_go_to_the_most_urgent() {
 }
 
 #[test]
-fn a_backlog_under_skip_steps_aside_only_for_others() {
+fn an_item_of_a_backlog_waits_under_skip_whatever_is_active() {
     let mut place = place(10);
-    let of_backlog = |raw| Candidate { trigger: Trigger::CatchUp, ..candidate(raw, 7, Overlap::Skip) };
+    let of_backlog = |raw| Candidate { of_backlog: true, ..candidate(raw, 7, Overlap::Skip) };
     assert_eq!(place.admit(of_backlog(1)).verdict, Verdict::Start);
     assert_eq!(place.admit(of_backlog(2)).verdict, HELD);
     assert_eq!(place.release(run(1)).starts, [run(2)]);
     place.release(run(2));
     assert_eq!(place.admit(candidate(3, 7, Overlap::Skip)).verdict, Verdict::Start);
-    assert_eq!(place.admit(of_backlog(4)).verdict, Verdict::Skip(SkipReason::Overlap));
+    let behind_run_3 = Verdict::Wait(WaitReason::Job(run(3)));
+    assert_eq!(place.admit(of_backlog(4)).verdict, behind_run_3);
+    assert_eq!(place.admit(candidate(5, 7, Overlap::Skip)).verdict, Verdict::Skip(SkipReason::Overlap));
+    assert_eq!(place.release(run(3)).starts, [run(4)]);
 }
 
 #[test]
@@ -120,13 +124,25 @@ fn candidates_are_ordered_by_priority_due_and_submission() {
 }
 
 #[test]
-fn a_backlog_does_not_replace_its_own() {
+fn a_backlog_replaces_nobody_and_goes_on_behind_a_run_that_replaces_its_own() {
     let mut place = place(10);
-    let of_backlog = |raw| Candidate { trigger: Trigger::CatchUp, ..candidate(raw, 7, Overlap::Replace) };
+    let of_backlog = |raw| Candidate { of_backlog: true, ..candidate(raw, 7, Overlap::Replace) };
     assert_eq!(place.admit(of_backlog(1)).verdict, Verdict::Start);
     assert_eq!(place.admit(of_backlog(2)), HELD.into());
-    let live = place.admit(candidate(3, 7, Overlap::Replace));
-    assert_eq!((live.stop, live.displaced), (vec![run(1)], vec![run(2)]));
+    let by_hand = place.admit(candidate(3, 7, Overlap::Replace));
+    assert_eq!((by_hand.stop, by_hand.displaced), (vec![run(1)], vec![]));
+    assert_eq!(place.release(run(1)).starts, [run(3)]);
+    assert_eq!(place.release(run(3)).starts, [run(2)]);
+}
+
+#[test]
+fn under_latest_a_backlog_keeps_only_its_newest() {
+    let mut place = place(10);
+    let of_backlog = |raw| Candidate { of_backlog: true, ..candidate(raw, 7, Overlap::Latest) };
+    assert_eq!(place.admit(candidate(1, 7, Overlap::Latest)).verdict, Verdict::Start);
+    assert_eq!(place.admit(of_backlog(2)).displaced, []);
+    assert_eq!(place.admit(of_backlog(3)).displaced, [run(2)]);
+    assert_eq!(place.release(run(1)).starts, [run(3)]);
 }
 
 #[test]
@@ -383,9 +399,9 @@ fn what_ran_before_a_restart_holds_again() {
     let mut place = place(10);
     let before = touching(1, "w a:x, 3 gpu");
     place.set_capacity("gpu", 2);
-    assert_eq!(place.restore(before.run, before.job, before.trigger, before.footprint), None);
+    assert_eq!(place.restore(before.run, before.job, before.footprint), None);
     let over = touching(9, "r a:x");
-    assert_eq!(place.restore(over.run, over.job, over.trigger, over.footprint), Some(run(1)));
+    assert_eq!(place.restore(over.run, over.job, over.footprint), Some(run(1)));
     assert_eq!(place.admit(touching(2, "r a:x")).verdict, KEYS);
     assert_eq!(place.admit(touching(3, "2 gpu")).verdict, KEYS);
     assert_eq!(place.release(run(9)).starts, []);

@@ -61,6 +61,50 @@ pub struct Judgement {
     pub backlog_from: Option<Millis>,
 }
 
+impl Judgement {
+    /// Why a due of the stretch does not run. `None` for one that does.
+    pub fn skip_reason(&self, due: Millis) -> Option<SkipReason> {
+        let within = |(first, last, ..): &&(Millis, Millis, u64, SkipReason)| (*first..=*last).contains(&due);
+        self.skips.iter().find(within).map(|(.., reason)| *reason)
+    }
+}
+
+/// Missed dues of which some are promised already: their runs came to nothing, because the server was away, the loop
+/// stalled or the store was slow. They are judged together with the dues behind them that nobody promised.
+pub struct PartlyPromised<'a, D> {
+    /// The promised ones, rising.
+    pub promised: &'a [Millis],
+    /// Where the others begin.
+    pub others_from: Millis,
+    /// The others.
+    pub others: &'a D,
+}
+
+impl<D: Missed> PartlyPromised<'_, D> {
+    fn promised_between(&self, from: Millis, to: Millis) -> &[Millis] {
+        let at = |instant: Millis| self.promised.partition_point(|due| *due < instant);
+        &self.promised[at(from)..at(to.max(from))]
+    }
+}
+
+impl<D: Missed> Missed for PartlyPromised<'_, D> {
+    fn count(&self, from: Millis, to: Millis) -> u64 {
+        let promised = self.promised_between(from, to).len() as u64;
+        promised + self.others.count(from.max(self.others_from), to)
+    }
+
+    fn last_before(&self, before: Millis, from: Millis) -> Option<Millis> {
+        let other = self.others.last_before(before, from.max(self.others_from));
+        other.max(self.promised_between(from, before).last().copied())
+    }
+
+    fn first(&self, from: Millis, to: Millis) -> Option<Millis> {
+        let other = self.others.first(from.max(self.others_from), to);
+        let promised = self.promised_between(from, to).first().copied();
+        promised.into_iter().chain(other).min()
+    }
+}
+
 /// Decides over the dues in `[from, to)`, all of them missed at `now`.
 pub fn judge(policy: &Policy, dues: &impl Missed, from: Millis, to: Millis, now: Millis) -> Judgement {
     let mut judgement = Judgement::default();
@@ -206,6 +250,29 @@ mod tests {
         // 4990 dues are missed (those before now − 10 s); the newest thousand stay.
         assert_eq!(judged.skips, vec![(0, 3_989_000, 3_990, SkipReason::BacklogLimit)]);
         assert_eq!(judged.backlog_from, Some(3_990_000));
+    }
+
+    #[test]
+    fn promised_and_unpromised_dues_are_judged_as_one_stretch() {
+        let minutes: Vec<Millis> = (5..10).map(|m| m * 60_000).collect();
+        let now = 10 * 60_000;
+        let check = |policy: Policy, others: &Vec<Millis>, expected: [Option<SkipReason>; 2]| {
+            // Promised under an older schedule, which named half minutes.
+            let promised = [210_000, 270_000];
+            let dues = PartlyPromised { promised: &promised, others_from: 270_001, others };
+            let judged = judge(&policy, &dues, 0, missed_before(now), now);
+            assert_eq!(promised.map(|due| judged.skip_reason(due)), expected, "{policy:?} {others:?}");
+        };
+        let none = Vec::new();
+        let superseded = Some(SkipReason::Superseded);
+        check(policy(Misfire::Once, 0, Overlap::Skip), &minutes, [superseded; 2]);
+        check(policy(Misfire::Once, 0, Overlap::Skip), &none, [superseded, None]);
+        check(policy(Misfire::Skip, 0, Overlap::Skip), &none, [Some(SkipReason::Missed); 2]);
+        let window = 600_000 - 240_000;
+        check(policy(Misfire::All, window, Overlap::Skip), &minutes, [Some(SkipReason::OutsideWindow), None]);
+        let latest = policy(Misfire::All, window, Overlap::Latest);
+        check(latest, &minutes, [Some(SkipReason::OutsideWindow), superseded]);
+        check(latest, &none, [Some(SkipReason::OutsideWindow), None]);
     }
 
     #[test]

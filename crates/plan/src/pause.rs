@@ -13,6 +13,7 @@ impl Planner {
     /// Promises nothing for a job until it is resumed. A backlog waits. Returns whether it was not paused before.
     pub fn pause(&mut self, job: JobId, now: Millis) -> bool {
         let at = job.index();
+        self.latest_now = self.latest_now.max(now);
         if matches!(self.modes[at], Mode::Paused | Mode::Absent) {
             return false;
         }
@@ -50,6 +51,7 @@ impl Planner {
     /// Counts the dues of a pause up to now as skipped. Returns whether dues before the pause are still to be judged.
     pub(crate) fn count_pause(&mut self, job: JobId, now: Millis, plan: &mut Plan) -> bool {
         let at = job.index();
+        self.latest_now = self.latest_now.max(now);
         let Some(paused_at) = self.extras.get(&job).and_then(|extra| extra.paused_at) else { return false };
         let watermark = self.watermarks[at];
         let twice = planted::on(Bug::PauseCountedTwice);

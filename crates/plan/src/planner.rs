@@ -9,7 +9,7 @@ use cadran_core::{
     Trigger,
 };
 
-use crate::catch_up::{self, BACKLOG_MAX, Lateness, Missed};
+use crate::catch_up::{self, BACKLOG_MAX, Judgement, Lateness, Missed, PartlyPromised};
 use crate::dues::JobDues;
 use crate::index::{Fleet, FleetSnapshot, Index, Window};
 use crate::outlook::Outlook;
@@ -120,6 +120,8 @@ pub struct Planner {
     pub(crate) extras: BTreeMap<JobId, Extra>,
     pub(crate) behind: BTreeSet<JobId>,
     planned_to: Option<Millis>,
+    /// The latest instant that the planner was told of: after the clock stepped back, what lies before it is recorded.
+    pub(crate) latest_now: Millis,
     timed: BTreeMap<JobId, Vec<Timed>>,
     timed_next: BTreeSet<(Millis, JobId, usize)>,
     index: Arc<Index>,
@@ -198,7 +200,7 @@ impl Planner {
             }
             return;
         }
-        let ahead = (now.saturating_add(1), self.watermarks[at].min(now.saturating_add(PRE_READ_MS)));
+        let ahead = self.promised_ahead(at, now);
         let known: Vec<Millis> = self.dues(job).between(ahead.0, ahead.1.saturating_add(1)).collect();
         self.set_schedules(job, schedules, now);
         if self.modes[at] == Mode::Backlog {
@@ -218,6 +220,14 @@ impl Planner {
             self.promise(job, due, now, plan);
         }
         self.behind.insert(job);
+    }
+
+    /// The stretch that the watermark has passed because runs are promised ahead of their instant, and for no other
+    /// reason: `[0] ..= [1]`, and empty where the clock stepped back behind what was recorded.
+    fn promised_ahead(&self, at: usize, now: Millis) -> (Millis, Millis) {
+        let watermark = self.watermarks[at];
+        let from = now.max(self.latest_now).saturating_add(1);
+        if watermark > now.saturating_add(PRE_READ_MS) { (from, from - 1) } else { (from, watermark) }
     }
 
     /// Takes a removed job up again as it was: its file was written again soon enough.
@@ -266,6 +276,7 @@ impl Planner {
     /// One tick: everything due up to the pre-read horizon that is not recorded yet.
     pub fn tick(&mut self, now: Millis, policies: &impl Policies, plan: &mut Plan) {
         let horizon = now.saturating_add(PRE_READ_MS);
+        self.latest_now = self.latest_now.max(now);
         let planned_to = self.planned_to;
         match planned_to {
             // The first tick, a stalled loop or a clock stepped forward: what lies between is missed, for every job.
@@ -277,7 +288,7 @@ impl Planner {
                 }
                 let behind: Vec<JobId> = self.behind.iter().copied().collect();
                 for job in behind {
-                    self.judge_job(job, now, horizon, &policies.policy(job), plan);
+                    self.judge_job(job, &[], now, horizon, &policies.policy(job), plan);
                     // After a clock that stepped back the others are further ahead: stay behind until this one is too.
                     if horizon >= to {
                         self.behind.remove(&job);
@@ -360,10 +371,17 @@ impl Planner {
         JobDues { fleet: &self.fleet, job: job.0, holes: &[] }.last_before(before, Millis::MIN)
     }
 
-    /// Whether the job has dues after its watermark that are missed at `now`.
-    pub fn has_missed(&self, job: JobId, now: Millis) -> bool {
-        let from = self.watermarks.get(job.index()).map_or(Millis::MAX, |mark| mark.saturating_add(1));
-        self.dues(job).first(from, catch_up::missed_before(now)).is_some()
+    /// Judges promised dues of a job that did not start and are missed by now, rising, together with the missed dues
+    /// that nobody promised yet. Those are planned at once, so that nothing comes between the two.
+    pub fn judge_late(
+        &mut self,
+        job: JobId,
+        promised: &[Millis],
+        policy: &Policy,
+        now: Millis,
+        plan: &mut Plan,
+    ) -> Judgement {
+        self.judge_job(job, promised, now, now.saturating_add(PRE_READ_MS), policy, plan)
     }
 
     /// The fleet's schedules.
@@ -456,43 +474,66 @@ impl Planner {
         for at in 0..self.modes.len() {
             if self.modes[at] == Mode::Live {
                 let job = JobId(at as u32);
-                self.judge_job(job, now, horizon, &policies.policy(job), plan);
+                self.judge_job(job, &[], now, horizon, &policies.policy(job), plan);
             }
         }
         self.behind.clear();
     }
 
-    /// Judges one job from its watermark to the horizon: what is missed by policy, the rest is promised.
-    fn judge_job(&mut self, job: JobId, now: Millis, horizon: Millis, policy: &Policy, plan: &mut Plan) {
+    /// Judges one job from its watermark to the horizon: what is missed by policy, the rest is promised. Missed dues
+    /// that are `promised` already are judged with them; what becomes of their runs is the caller's business.
+    fn judge_job(
+        &mut self,
+        job: JobId,
+        promised: &[Millis],
+        now: Millis,
+        horizon: Millis,
+        policy: &Policy,
+        plan: &mut Plan,
+    ) -> Judgement {
         let at = job.index();
-        if self.modes.get(at) != Some(&Mode::Live) {
-            return;
+        let mode = self.modes.get(at).copied().unwrap_or_default();
+        if mode != Mode::Live && promised.is_empty() {
+            return Judgement::default();
         }
         let window_to = self.extras.get_mut(&job).and_then(|extra| extra.window_to.take()).unwrap_or(now);
-        let from = self.watermarks[at].saturating_add(1);
+        let watermark = self.watermarks[at];
+        let others_from = watermark.saturating_add(1);
         let missed_to = catch_up::missed_before(now);
+        let from = promised.first().map_or(others_from, |first| others_from.min(*first));
+        let mut judgement = Judgement::default();
         if from < missed_to {
-            let judgement = catch_up::judge(policy, &self.dues(job), from, missed_to, window_to);
-            for (first_due, last_due, count, reason) in judgement.skips {
-                plan.skips.push(PlannedSkip { job, first_due, last_due, count, reason });
-                self.raise(job, last_due);
+            let others = &self.dues(job);
+            let dues = PartlyPromised { promised, others_from, others };
+            judgement = catch_up::judge(policy, &dues, from, missed_to, window_to);
+        }
+        if mode != Mode::Live {
+            // A backlog hands its dues over by itself.
+            return judgement;
+        }
+        for &(first, last, _, reason) in &judgement.skips {
+            if let Some(skip) = self.unrecorded(job, watermark.max(first.saturating_sub(1)), last, reason) {
+                plan.skips.push(skip);
+                self.raise(job, skip.last_due);
                 plan.states.insert(job);
             }
-            if let Some(due) = judgement.once {
-                self.promise(job, due, now, plan);
-            }
-            if let Some(start) = judgement.backlog_from {
-                if policy.overlap == Overlap::Allow {
-                    let mut due = Some(start);
-                    while let Some(at) = due.filter(|&due| due < missed_to) {
-                        self.promise(job, at, now, plan);
-                        due = self.dues(job).next(at);
-                    }
-                } else {
-                    self.modes[at] = Mode::Backlog;
-                    self.promise(job, start, now, plan);
-                    return;
+        }
+        if let Some(due) = judgement.once.filter(|due| promised.binary_search(due).is_err()) {
+            self.promise(job, due, now, plan);
+        }
+        if let Some(start) = judgement.backlog_from {
+            let mut next = self.dues(job).first(start.max(others_from), missed_to);
+            if policy.overlap != Overlap::Allow {
+                self.modes[at] = Mode::Backlog;
+                // Those that are promised go first; the next one follows when they have ended.
+                if let Some(due) = next.filter(|_| promised.last().is_none_or(|last| *last < start)) {
+                    self.promise(job, due, now, plan);
                 }
+                return judgement;
+            }
+            while let Some(due) = next {
+                self.promise(job, due, now, plan);
+                next = self.dues(job).next(due).filter(|&due| due < missed_to);
             }
         }
         let mut after = self.watermarks[at].max(missed_to.saturating_sub(1));
@@ -500,6 +541,7 @@ impl Planner {
             self.promise(job, due, now, plan);
             after = due;
         }
+        judgement
     }
 
     /// Promises the dues of `(planned_to, horizon]` of all live jobs: from the index where it knows, from the
@@ -536,7 +578,8 @@ impl Planner {
             let at = job as usize;
             let job = JobId(job);
             // A job that is behind is judged by itself, from its own watermark.
-            if self.modes[at] == Mode::Live && !self.behind.contains(&job) && due > self.watermarks[at] {
+            let open = self.modes[at] == Mode::Live && due > self.watermarks[at];
+            if open && !self.behind.contains(&job) && !self.is_recorded_ahead(job, due) {
                 plan.promises.push(PlannedRun { due, job, trigger: Trigger::Schedule });
                 plan.states.insert(job);
             }
@@ -544,6 +587,12 @@ impl Planner {
         for run in &plan.promises {
             self.raise(run.job, run.due);
         }
+    }
+
+    /// Whether a due after the watermark is recorded as part of a pause.
+    fn is_recorded_ahead(&self, job: JobId, due: Millis) -> bool {
+        let holes = self.extras.get(&job).map_or(&[][..], |extra| &extra.holes);
+        holes.iter().any(|(from, to)| *from < due && due <= *to)
     }
 
     /// The planted bug of that name: the second pass of a fold shows the same readings again.

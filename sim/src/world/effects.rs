@@ -1,6 +1,6 @@
 //! What the engine asks for is done, and each act is held to the law as it happens.
 
-use cadran_core::{JobId, Order, Policy, Reply, Report, RunId, RunStatus, SkipReason};
+use cadran_core::{JobId, Millis, Order, Policy, Reply, Report, RunId, RunStatus, SkipReason};
 use cadran_engine::{Effects, Event, RestoredRun};
 
 use super::{Asked, World};
@@ -90,7 +90,7 @@ impl<R: Record> World<'_, R> {
     }
 
     pub(super) fn deliver(&mut self, order: &Order) -> Result<(), Violation> {
-        let (mut policy, mut first) = (Policy::DEFAULT, false);
+        let (mut policy, mut admitted) = (Policy::DEFAULT, false);
         if let Order::Start(start) = order {
             let promised = self.law.open.get(&start.run).map(|run| self.law.job_of(run).policy);
             if promised.is_some_and(|policy| policy.at_most_once) {
@@ -118,8 +118,12 @@ impl<R: Record> World<'_, R> {
                     format!("{} of {}, due {}", start.run, start.context.job_name, run.due),
                 );
             }
-            let settled = self.engine.active_and_waiting().0 < 900;
-            first = known.is_some_and(|run| !run.started);
+            let sent = self.sending.iter().flat_map(|sending| &sending.batches);
+            let edited =
+                self.queue.iter().map(|(_, batch)| batch).chain(sent).any(|batch| !batch.jobs.is_empty());
+            let settled = self.engine.active_and_waiting().0 < 900 && !edited;
+            let waited = self.busy.get(&start.context.job).is_some_and(|busy| busy.contains(&start.run));
+            admitted = waited || known.is_none_or(|run| run.started);
             policy = self.law.start(start, self.now(), settled)?;
             self.busy.entry(start.context.job).or_default().insert(start.run);
             if let Some(run) = known {
@@ -127,7 +131,7 @@ impl<R: Record> World<'_, R> {
             }
         }
         let mut reports = Vec::new();
-        self.hands.take(order, policy, first, self.now(), &mut reports)?;
+        self.hands.take(order, policy, admitted, self.now(), &mut reports)?;
         self.send_reports(reports);
         Ok(())
     }
@@ -153,7 +157,9 @@ impl<R: Record> World<'_, R> {
             let once = self.law.jobs.get(&job).is_some_and(|life| {
                 life.revisions.iter().any(|no| self.script.definitions[*no].policy.at_most_once)
             });
-            if !once {
+            // Of very many at one instant some are admitted and not yet ordered.
+            let orders_left = self.engine.wake().wall == Some(Millis::MIN);
+            if !once && !orders_left {
                 return broken(
                     "a run is skipped for overlap only beside another run of its job",
                     format!("{run} of job {job} was, and no other run is active"),
