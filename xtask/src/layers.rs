@@ -51,12 +51,14 @@ const BELOW: &[(&str, &[&str])] = &[
     ("cadran-flow", &["core"]),
     ("cadran-engine", &["plan", "place", "flow", "core", "cron"]),
     ("cadran-spec", &["core", "cron"]),
-    ("cadran-store", &["core"]),
-    ("cadran-exec", &["core"]),
+    // Which files are private: everybody who keeps files uses it, and it uses nobody.
+    ("cadran-files", &[]),
+    ("cadran-store", &["core", "files"]),
+    ("cadran-exec", &["core", "files"]),
     // From the executor's side: the reader of its log files, and the calls of executors.
-    ("cadran-http", &["core", "cron", "engine", "store", "spec", "exec"]),
+    ("cadran-http", &["core", "cron", "engine", "store", "spec", "exec", "files"]),
     // A guest: its passes are run by any scheduler. It runs processes and reads its file as the rest does.
-    ("cadran-fuzz", &["exec", "spec"]),
+    ("cadran-fuzz", &["exec", "spec", "files"]),
     // A tool beside the product: it drives what decides, and the store in memory.
     ("cadran-sim", &["core", "cron", "plan", "engine", "spec", "store"]),
 ];

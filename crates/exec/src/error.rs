@@ -17,6 +17,36 @@ pub enum ExecError {
         /// What the system said.
         source: io::Error,
     },
+    /// A file was written by a newer program.
+    #[error(
+        "{} is a {name} of format {format}, written by cadran {version}, and this program reads up to {known}; start that \
+         version or a later one, or move the file away to start without it: what was running is not known then", .path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// What it is, as in "journal".
+        name: &'static str,
+        /// The format it has.
+        format: u32,
+        /// The newest format known here.
+        known: u32,
+        /// The version of the program that wrote it.
+        version: String,
+    },
+    /// A file in the place of another one.
+    #[error("{} is not a {name} but says `{found}`; move it away, or name another data directory", .path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it should be.
+        name: &'static str,
+        /// What its first line says.
+        found: String,
+    },
+    /// A file or directory that is not for its owner alone, and cannot be made so.
+    #[error(transparent)]
+    Insecure(#[from] cadran_files::Insecure),
     /// The keeper could not be started.
     #[error(
         "cannot start the keeper `{command}`: {source}; without it, processes could outlive a killed server"

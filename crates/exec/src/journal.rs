@@ -1,14 +1,14 @@
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::fmt::{self, Write as _};
+use std::fs::{File, TryLockError};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use cadran_core::{Found, Millis, Outcome, RunId, StepNo};
 
 use crate::ExecError;
+use crate::append_log::{self, AppendLog, Damage, Records};
 use crate::procfs::Born;
 
 /// Names one attempt.
@@ -25,19 +25,14 @@ pub(crate) const ATTEMPTS_MAX: u32 = 1 << 20;
 
 /// What this executor has started and not yet been allowed to forget, in memory and in an append-only file.
 ///
-/// One line per fact: `S` an attempt is about to start, `P` its process, `O` its output, `E` its end, `C` its run is closed. A batch
-/// of facts is one write. There is no fsync: the file serves after the death of the server, and after the death of
-/// the machine there are no processes to look for.
+/// One record per fact: `S` an attempt is about to start, `P` its process, `O` its output, `E` its end, `C` its run is closed. A batch
+/// of facts is one write. Nobody waits for the disk: the file serves after the death of the server, and after the death
+/// of the machine there are no processes to look for.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    path: PathBuf,
-    file: File,
-    bytes: u64,
-    bytes_compact: u64,
-    /// The last write failed somewhere: the next one begins on a new line.
-    is_torn: bool,
+    log: AppendLog,
     entries: BTreeMap<Key, Entry>,
-    buffer: String,
+    damage: Option<Damage>,
     /// Held as long as the journal is open: one executor per journal.
     lock: File,
 }
@@ -56,8 +51,7 @@ impl Entry {
     }
 }
 
-/// The file is written anew when it is larger than this and four times as large as what it has to say.
-const COMPACT_BYTES_MIN: u64 = 4 << 20;
+const NAME: &str = "journal";
 
 /// How often and how soon a lock that is held is tried again: two seconds in all.
 const LOCK_TRIES: u32 = 100;
@@ -81,31 +75,25 @@ fn take_lock(file: &File, path: &Path) -> Result<(), ExecError> {
 impl Journal {
     pub(crate) fn open(path: &Path, lock: &Path) -> Result<Journal, ExecError> {
         if let Some(dir) = path.parent() {
-            fs::create_dir_all(dir).map_err(ExecError::file("create the directory", dir))?;
+            cadran_files::secure_tree(dir)?;
+            cadran_files::create_dir(dir).map_err(ExecError::file("create the directory", dir))?;
         }
-        let lock_file = OpenOptions::new()
+        let lock_file = cadran_files::options()
             .write(true)
             .create(true)
             .truncate(false)
             .open(lock)
             .map_err(ExecError::file("open the lock file", lock))?;
         take_lock(&lock_file, lock)?;
-        let text = match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            other => other.map_err(ExecError::file("read the journal", path))?,
-        };
-        let entries = replay(&String::from_utf8_lossy(&text));
-        let (file, bytes) = write_anew(path, &entries).map_err(ExecError::file("write the journal", path))?;
-        Ok(Journal {
-            path: path.to_path_buf(),
-            file,
-            bytes,
-            bytes_compact: bytes,
-            is_torn: false,
-            entries,
-            buffer: String::new(),
-            lock: lock_file,
-        })
+        let mut entries = BTreeMap::new();
+        let damage = append_log::read(path, NAME, |record| replay(record, &mut entries).is_some())?;
+        let log = AppendLog::create(path, NAME, |records| snapshot(&entries, records))?;
+        Ok(Journal { log, entries, damage, lock: lock_file })
+    }
+
+    /// What was wrong with the file when it was opened.
+    pub(crate) fn damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
     }
 
     pub(crate) fn knows(&self, key: Key) -> bool {
@@ -145,7 +133,7 @@ impl Journal {
     /// These are about to start.
     pub(crate) fn begin(&mut self, keys: &[Key], at: Millis) {
         for key in keys {
-            line_begin(&mut self.buffer, *key, at);
+            self.log.push(|out| record_begin(out, *key, at));
             self.entries.insert(*key, Entry::new(at));
         }
         self.write();
@@ -153,7 +141,7 @@ impl Journal {
 
     /// Its process is up. Written with the next [`Journal::write`].
     pub(crate) fn spawned(&mut self, key: Key, born: &Born) {
-        line_spawned(&mut self.buffer, key, born);
+        self.log.push(|out| record_spawned(out, key, born));
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.born = Some(born.clone());
         }
@@ -162,9 +150,9 @@ impl Journal {
     /// It is over. Written with the next [`Journal::write`].
     pub(crate) fn ended(&mut self, key: Key, at: Millis, outcome: &Outcome, output: Option<&str>) {
         if let Some(output) = output {
-            line_output(&mut self.buffer, key, output);
+            self.log.push(|out| record_output(out, key, output));
         }
-        line_ended(&mut self.buffer, key, at, outcome);
+        self.log.push(|out| record_ended(out, key, at, outcome));
         if let Some(entry) = self.entries.get_mut(&key) {
             (entry.ended, entry.output) = (Some((at, outcome.clone())), output.map(Into::into));
         }
@@ -173,42 +161,14 @@ impl Journal {
     /// The run may be forgotten. Written with the next [`Journal::write`].
     pub(crate) fn close(&mut self, run: RunId) {
         if forget(&mut self.entries, run) {
-            let _ = writeln!(self.buffer, "C {run}");
+            self.log.push(|out| write!(out, "C {run}"));
         }
     }
 
     /// One write for everything since the last one.
     pub(crate) fn write(&mut self) {
-        if self.buffer.is_empty() {
-            return;
-        }
-        if self.is_torn {
-            self.buffer.insert(0, '\n');
-        }
-        match self.file.write_all(self.buffer.as_bytes()) {
-            Ok(()) => self.is_torn = false,
-            Err(error) => {
-                // The attempts go on: without the journal only a crash would leave a question open.
-                if !self.is_torn {
-                    tracing::error!(path = %self.path.display(), %error, "the journal cannot be written");
-                }
-                self.is_torn = true;
-            }
-        }
-        self.bytes += self.buffer.len() as u64;
-        self.buffer.clear();
-        if self.bytes > COMPACT_BYTES_MIN.max(4 * self.bytes_compact) {
-            match write_anew(&self.path, &self.entries) {
-                Ok((file, bytes)) => {
-                    (self.file, self.bytes, self.bytes_compact, self.is_torn) = (file, bytes, bytes, false);
-                }
-                Err(error) => {
-                    tracing::warn!(path = %self.path.display(), %error, "the journal cannot be compacted");
-                    // Tried again when it has grown by as much once more.
-                    self.bytes_compact = self.bytes;
-                }
-            }
-        }
+        // The attempts go on without it: only a crash would leave a question open then.
+        let _ = self.log.write(|records| snapshot(&self.entries, records));
     }
 }
 
@@ -223,60 +183,54 @@ fn forget(entries: &mut BTreeMap<Key, Entry>, run: RunId) -> bool {
     !keys.is_empty()
 }
 
-/// The new file is complete before it takes the old one's name, so that a crash leaves one or the other.
-fn write_anew(path: &Path, entries: &BTreeMap<Key, Entry>) -> io::Result<(File, u64)> {
-    let mut text = String::new();
+/// All that is known, as records.
+fn snapshot(entries: &BTreeMap<Key, Entry>, records: &mut Records) {
     for (key, entry) in entries {
-        line_begin(&mut text, *key, entry.started_at);
+        records.push(|out| record_begin(out, *key, entry.started_at));
         if let Some(born) = &entry.born {
-            line_spawned(&mut text, *key, born);
+            records.push(|out| record_spawned(out, *key, born));
         }
         if let Some(output) = &entry.output {
-            line_output(&mut text, *key, output);
+            records.push(|out| record_output(out, *key, output));
         }
         if let Some((at, outcome)) = &entry.ended {
-            line_ended(&mut text, *key, *at, outcome);
+            records.push(|out| record_ended(out, *key, *at, outcome));
         }
     }
-    let fresh = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&fresh)?;
-    file.write_all(text.as_bytes())?;
-    fs::rename(&fresh, path)?;
-    Ok((file, text.len() as u64))
 }
 
-fn line_begin(out: &mut String, key: Key, at: Millis) {
-    let _ = writeln!(out, "S {} {} {} {at}", key.run, key.step.0, key.attempt);
+fn record_begin(out: &mut String, key: Key, at: Millis) -> fmt::Result {
+    write!(out, "S {} {} {} {at}", key.run, key.step.0, key.attempt)
 }
 
-fn line_spawned(out: &mut String, key: Key, born: &Born) {
+fn record_spawned(out: &mut String, key: Key, born: &Born) -> fmt::Result {
     let (first, last) = (born.at.start(), born.at.end());
-    let _ = writeln!(out, "P {} {} {} {} {first} {last}", key.run, key.step.0, key.attempt, born.pid);
+    write!(out, "P {} {} {} {} {first} {last}", key.run, key.step.0, key.attempt, born.pid)
 }
 
-/// Before the line of the end, so that an end that can be read has its output.
-fn line_output(out: &mut String, key: Key, output: &str) {
-    let _ = writeln!(out, "O {} {} {} 0 {}", key.run, key.step.0, key.attempt, escaped(output));
+/// Before the record of the end, so that an end that can be read has its output.
+fn record_output(out: &mut String, key: Key, output: &str) -> fmt::Result {
+    write!(out, "O {} {} {} 0 {}", key.run, key.step.0, key.attempt, escaped(output))
 }
 
-fn line_ended(out: &mut String, key: Key, at: Millis, outcome: &Outcome) {
-    let _ = write!(out, "E {} {} {} {at} ", key.run, key.step.0, key.attempt);
-    write_outcome(out, outcome);
+fn record_ended(out: &mut String, key: Key, at: Millis, outcome: &Outcome) -> fmt::Result {
+    write!(out, "E {} {} {} {at} ", key.run, key.step.0, key.attempt)?;
+    write_outcome(out, outcome)
 }
 
-pub(crate) fn write_outcome(out: &mut String, outcome: &Outcome) {
-    let _ = match outcome {
-        Outcome::Exited(code) => writeln!(out, "exited {code}"),
-        Outcome::Signaled(signal) => writeln!(out, "signaled {signal}"),
-        Outcome::TimedOut => writeln!(out, "timed_out"),
-        Outcome::Stopped => writeln!(out, "stopped"),
-        Outcome::PreconditionUnmet(why) => writeln!(out, "precondition {}", escaped(why)),
-        Outcome::JobPreconditionUnmet(why) => writeln!(out, "job_precondition {}", escaped(why)),
-        Outcome::NotStarted(why) => writeln!(out, "not_started {}", escaped(why)),
-        Outcome::Reported(code, why) => writeln!(out, "reported {code} {}", escaped(why)),
-        Outcome::Halted(why) => writeln!(out, "halted {}", escaped(why)),
-        Outcome::Lost => writeln!(out, "lost"),
-    };
+pub(crate) fn write_outcome(out: &mut String, outcome: &Outcome) -> fmt::Result {
+    match outcome {
+        Outcome::Exited(code) => write!(out, "exited {code}"),
+        Outcome::Signaled(signal) => write!(out, "signaled {signal}"),
+        Outcome::TimedOut => write!(out, "timed_out"),
+        Outcome::Stopped => write!(out, "stopped"),
+        Outcome::PreconditionUnmet(why) => write!(out, "precondition {}", escaped(why)),
+        Outcome::JobPreconditionUnmet(why) => write!(out, "job_precondition {}", escaped(why)),
+        Outcome::NotStarted(why) => write!(out, "not_started {}", escaped(why)),
+        Outcome::Reported(code, why) => write!(out, "reported {code} {}", escaped(why)),
+        Outcome::Halted(why) => write!(out, "halted {}", escaped(why)),
+        Outcome::Lost => write!(out, "lost"),
+    }
 }
 
 pub(crate) fn escaped(text: &str) -> String {
@@ -300,18 +254,9 @@ pub(crate) fn unescaped(text: &str) -> Box<str> {
     out.into_boxed_str()
 }
 
-/// Reads the lines it understands. A last line without its end was being written when the server died.
-fn replay(text: &str) -> BTreeMap<Key, Entry> {
-    let mut entries = BTreeMap::new();
-    for line in text.split_inclusive('\n') {
-        let Some(line) = line.strip_suffix('\n') else { break };
-        let _ = replay_line(line, &mut entries);
-    }
-    entries
-}
-
-fn replay_line(line: &str, entries: &mut BTreeMap<Key, Entry>) -> Option<()> {
-    let mut words = line.splitn(6, ' ');
+/// Takes a record in; `None` when it does not read. One about an attempt that is not known any more changes nothing.
+fn replay(record: &str, entries: &mut BTreeMap<Key, Entry>) -> Option<()> {
+    let mut words = record.splitn(6, ' ');
     let kind = words.next()?;
     let run: RunId = words.next()?.parse().ok()?;
     if kind == "C" {
@@ -323,18 +268,21 @@ fn replay_line(line: &str, entries: &mut BTreeMap<Key, Entry>) -> Option<()> {
     let number = words.next()?;
     let rest = words.next().unwrap_or_default();
     let key = Key { run, step, attempt };
+    let entry = entries.get_mut(&key);
     match kind {
-        "S" => {
-            entries.insert(key, Entry::new(number.parse().ok()?));
-        }
+        "S" => drop(entries.insert(key, Entry::new(number.parse().ok()?))),
         "P" => {
             let (first, last) = rest.split_once(' ')?;
             let at = first.parse().ok()?..=last.parse().ok()?;
-            entries.get_mut(&key)?.born = Some(Born { pid: number.parse().ok()?, at });
+            let born = Born { pid: number.parse().ok()?, at };
+            entry.into_iter().for_each(|entry| entry.born = Some(born.clone()));
         }
-        "E" => entries.get_mut(&key)?.ended = Some((number.parse().ok()?, parse_outcome(rest)?)),
-        "O" => entries.get_mut(&key)?.output = Some(unescaped(rest)),
-        _ => {}
+        "E" => {
+            let ended = (number.parse().ok()?, parse_outcome(rest)?);
+            entry.into_iter().for_each(|entry| entry.ended = Some(ended.clone()));
+        }
+        "O" => entry.into_iter().for_each(|entry| entry.output = Some(unescaped(rest))),
+        _ => return None,
     }
     Some(())
 }
@@ -361,7 +309,10 @@ pub(crate) fn parse_outcome(text: &str) -> Option<Outcome> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::append_log::COMPACT_BYTES_MIN;
 
     fn key(run: u64, step: u16, attempt: u32) -> Key {
         Key { run: RunId::from_raw(run), step: StepNo(step), attempt }
@@ -404,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_line_and_nonsense_are_left_out() {
+    fn half_a_line_is_left_out_and_nonsense_reported() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut journal = open(dir.path());
         journal.begin(&[key(1, 0, 1), key(1, 1, 1), key(2, 0, 1)], 10);
@@ -417,6 +368,8 @@ mod tests {
         text.push_str("\nnonsense\nS zz 1 1 1\nE 0000000000001 0 1 20 exited 0");
         fs::write(&path, text).expect("written");
         let journal = open(dir.path());
+        let damage = journal.damage().expect("reported");
+        assert_eq!((damage.line, damage.count), (7, 3), "an empty line, and two that do not read");
         assert!(journal.knows(key(1, 1, 1)) && !journal.knows(key(1, 1, 2)) && !journal.knows(key(2, 0, 1)));
         assert_eq!(journal.found().len(), 2);
         assert!(journal.found().iter().all(|found| found.ended.is_none()), "the torn end does not count");
@@ -448,5 +401,23 @@ mod tests {
         let _first = open(dir.path());
         let second = Journal::open(&dir.path().join("journal"), &dir.path().join("journal.lock"));
         assert!(matches!(second, Err(ExecError::InUse(_))));
+    }
+
+    #[test]
+    fn a_journal_of_the_version_before_is_opened() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let before = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/0.1.0/journal");
+        fs::copy(before, dir.path().join("journal")).expect("copied");
+        for _ in 0..2 {
+            let journal = open(dir.path());
+            assert_eq!(journal.damage(), None);
+            let found: Vec<_> =
+                journal.found().into_iter().map(|it| (it.run.raw(), it.ended, it.output)).collect();
+            let reported = (1_700_000_001_000, Outcome::Reported(500, "no\nway".into()));
+            let exited = (1_700_000_002_000, Outcome::Exited(3));
+            let lines = Some("two\nlines".into());
+            assert_eq!(found, [(1, None, None), (1, Some(reported), lines), (3, Some(exited), None)]);
+            assert_eq!(journal.open_processes(), [Born { pid: 999_999_999, at: 3..=4 }]);
+        }
     }
 }

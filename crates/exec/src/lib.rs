@@ -35,6 +35,7 @@
 //!   theirs is ever read by a shell on our behalf.
 #![forbid(unsafe_code)]
 
+mod append_log;
 mod attempt;
 mod cgroup;
 mod command;
@@ -61,6 +62,7 @@ mod taps;
 pub mod worker;
 pub mod xxl;
 
+pub use append_log::Damage;
 pub use error::ExecError;
 pub use guard::{Allowance, Ending, Guard};
 pub use in_process::InProcess;

@@ -1,5 +1,3 @@
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +17,7 @@ use crate::keeper::Keeper;
 use crate::outbox::Outbox;
 use crate::procfs;
 use crate::sweep::{Lookout, kill_left};
-use crate::{ExecError, LocalOptions, Sink};
+use crate::{Damage, ExecError, LocalOptions, Sink};
 
 /// The executor inside the server: runs attempts as processes of this machine.
 ///
@@ -52,11 +50,7 @@ impl Local {
         sink: Sink,
     ) -> Result<(Local, Vec<Found>), ExecError> {
         let journal = Journal::open(&options.journal, &options.lock())?;
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&options.logs)
-            .map_err(ExecError::file("create the log directory", &options.logs))?;
+        cadran_files::secure_dir(&options.logs)?;
         let house = house(&options.journal);
         let group_file = options.journal.with_file_name("cgroup");
         let left = std::fs::read_to_string(&group_file).unwrap_or_default();
@@ -126,6 +120,11 @@ impl Local {
     pub fn submit(&self, orders: Vec<Order>) {
         // Closed only when the threads are gone, which is when this value is.
         let _ = self.inbox.send(orders);
+    }
+
+    /// What was wrong with the journal when it was opened.
+    pub fn damage(&self) -> Option<Damage> {
+        self.shared.journal().damage().cloned()
     }
 
     /// Attempts alive or waiting in line.

@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -132,10 +132,10 @@ impl Log {
 
     fn open(&mut self) -> io::Result<&mut File> {
         if self.file.is_none() {
-            let open = || OpenOptions::new().append(true).create(true).open(&self.path);
+            let open = || cadran_files::options().append(true).create(true).open(&self.path);
             let file = match (open(), self.path.parent()) {
                 (Err(error), Some(dir)) if error.kind() == io::ErrorKind::NotFound => {
-                    fs::create_dir_all(dir)?;
+                    cadran_files::create_dir(dir)?;
                     open()?
                 }
                 (other, _) => other?,
@@ -148,6 +148,8 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn written(bytes_max: u64, chunks: &[&[u8]]) -> String {

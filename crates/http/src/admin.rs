@@ -32,8 +32,8 @@ pub trait ExecutorDesk: Send + Sync + 'static {
     /// An executor says that it leaves.
     fn gone(&self, group: GroupName, address: Address);
 
-    /// Results. They are kept when this is done.
-    fn results(&self, results: Vec<RunResult>) -> BoxFuture<'static, ()>;
+    /// Results. They are on disk when this is done; the error is a sentence for the executor's log, and it shall try again.
+    fn results(&self, results: Vec<RunResult>) -> BoxFuture<'static, Result<(), String>>;
 
     /// Something is asked about a job of a group. The error is a sentence for the executor's log.
     fn job(&self, group: GroupName, call: JobCall) -> BoxFuture<'static, Result<Option<String>, String>>;
@@ -226,7 +226,7 @@ impl Door {
                 };
                 self.counts.bad_body.fetch_add(odd as u64, Ordering::Relaxed);
                 self.counts.results.fetch_add(results.len() as u64, Ordering::Relaxed);
-                self.desk.results(results).await;
+                self.desk.results(results).await.map_err(Refused::new)?;
                 Ok(None)
             }
             "addJob" | "updateJob" | "removeJob" | "startJob" | "stopJob" | "triggerJob" => {

@@ -101,7 +101,7 @@ fn create(path: &Path) -> Result<Token, TokenError> {
     let token =
         Token::random().ok_or_else(|| TokenError { path: path.into(), kind: TokenErrorKind::Random })?;
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(io("created"))?;
+        cadran_files::create_dir(parent).map_err(io("created"))?;
     }
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.new", std::process::id()));

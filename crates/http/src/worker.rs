@@ -78,7 +78,7 @@ async fn answer(State(door): State<Door>, Path(verb): Path<String>, request: Req
         "reports" => match parse(&body) {
             Ok(reports) => {
                 door.counts.results.fetch_add(1, Ordering::Relaxed);
-                door.say(hub.reports(group, reports))
+                door.say(tokio::task::block_in_place(|| hub.reports(group, reports)))
             }
             Err(why) => door.bad(&why),
         },
@@ -116,6 +116,11 @@ impl Door {
             Refused::Superseded => refuse(StatusCode::GONE, "another worker came with the same id"),
             Refused::Unwanted => refuse(StatusCode::NOT_FOUND, "nobody wants this any more"),
             Refused::Stopping => refuse(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping"),
+            Refused::NotKept(why) => {
+                let text =
+                    format!("the server's disk does not take results ({why}); keep them and try again");
+                refuse(StatusCode::SERVICE_UNAVAILABLE, &text)
+            }
             Refused::Bad(why) => self.bad(&why),
         }
     }

@@ -124,7 +124,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let data = Data::open(&args.data)?;
     let jobs = args.jobs.clone().unwrap_or_else(|| args.data.join("jobs"));
     if args.jobs.is_none() {
-        fs::create_dir_all(&jobs).with_context(|| format!("cannot make {}", jobs.display()))?;
+        cadran_files::create_dir(&jobs).with_context(|| format!("cannot make {}", jobs.display()))?;
     } else if !jobs.is_dir() {
         bail!("the jobs folder {} does not exist; make it, or name another with --jobs", jobs.display());
     }
@@ -403,6 +403,20 @@ async fn open_door(
 const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
+/// What the server itself keeps in its data directory. Other files there are left as they are: job files are the
+/// user's.
+const OURS: [&str; 6] = ["lock", "server-name", "server.json", "executors.yaml", "exec", "logs"];
+
+/// The data is for its owner alone: what an older version left open to others is closed, and a directory of somebody else
+/// is refused. The database and the token are looked at where they are opened.
+fn make_private(data: &Path) -> anyhow::Result<()> {
+    cadran_files::secure_dir(data)?;
+    for name in OURS {
+        cadran_files::secure_tree(&data.join(name))?;
+    }
+    Ok(())
+}
+
 /// The data directory, ours alone while this lives.
 struct Data {
     path: PathBuf,
@@ -411,10 +425,9 @@ struct Data {
 
 impl Data {
     fn open(path: &Path) -> anyhow::Result<Data> {
-        fs::create_dir_all(path)
-            .with_context(|| format!("cannot make the data directory {}", path.display()))?;
+        make_private(path)?;
         let name = path.join("lock");
-        let file = File::options().create(true).append(true).open(&name);
+        let file = cadran_files::options().create(true).append(true).open(&name);
         let file = file.with_context(|| format!("cannot open {}", name.display()))?;
         let lock = Data::lock(file).map_err(|error| match error {
             Errno::EWOULDBLOCK => anyhow!(
@@ -454,9 +467,7 @@ impl Data {
         let mut chance = [0; 16];
         getrandom::fill(&mut chance).context("no random numbers to be had")?;
         let name = format!("{:032x}", u128::from_le_bytes(chance));
-        let half = self.path.join("server-name.new");
-        fs::write(&half, &name)
-            .and_then(|()| fs::rename(&half, &path))
+        cadran_files::write_atomic(&path, name.as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(name)
     }
@@ -471,9 +482,7 @@ impl Data {
         };
         let url = format!("http://{}", SocketAddr::new(ip, address.port()));
         let text = serde_json::json!({ "url": url, "pid": std::process::id() }).to_string();
-        let (half, whole) = (self.path.join("server.json.new"), self.path.join("server.json"));
-        fs::write(&half, text)?;
-        fs::rename(&half, &whole)?;
+        cadran_files::write_atomic(&self.path.join("server.json"), text.as_bytes())?;
         Ok(())
     }
 

@@ -102,6 +102,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 async fn work(args: Args) -> Result<ExitCode, Failure> {
     let link = Arc::new(HttpLink::new(&args)?);
     let data = args.data.clone().unwrap_or_else(|| defaults::worker_dir(&args.group));
+    make_private(&data)?;
     let id = id_of(&data)?;
     let slots = args
         .slots
@@ -191,6 +192,14 @@ fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// What the worker keeps is for its owner alone: what an older version left open to others is closed.
+fn make_private(data: &Path) -> Result<(), Failure> {
+    let ours = ["exec", "logs", "worker-id"].map(|name| data.join(name));
+    let done = cadran_files::secure_dir(data)
+        .and_then(|()| ours.iter().try_for_each(|path| cadran_files::secure_tree(path)));
+    done.map_err(|error| Failure::new(Exit::RunFailed, "data", error.to_string()))
+}
+
 /// The worker's id: this machine's name and some chance, made once for a data directory.
 fn id_of(data: &Path) -> Result<String, Failure> {
     let path = data.join("worker-id");
@@ -211,9 +220,7 @@ fn id_of(data: &Path) -> Result<String, Failure> {
     let chance = Token::random().ok_or_else(|| Failure::here("the system gave no random bytes for an id"))?;
     let chance = &chance.as_str()[..12];
     let id = if host.is_empty() { chance.to_owned() } else { format!("{host}-{chance}") };
-    fs::create_dir_all(data).map_err(|error| cannot("make the directory of", error))?;
-    let half = path.with_extension("new");
-    fs::write(&half, &id).and_then(|()| fs::rename(&half, &path)).map_err(|error| cannot("write", error))?;
+    cadran_files::write_atomic(&path, id.as_bytes()).map_err(|error| cannot("write", error))?;
     Ok(id)
 }
 

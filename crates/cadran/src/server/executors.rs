@@ -276,11 +276,12 @@ impl ExecutorDesk for Executors {
         self.line.tell(Event::Executors(vec![ExecutorChange::Gone(group, address)]));
     }
 
-    fn results(&self, results: Vec<RunResult>) -> BoxFuture<'static, ()> {
+    fn results(&self, results: Vec<RunResult>) -> BoxFuture<'static, Result<(), String>> {
         let remote = self.remote.clone();
         Box::pin(async move {
             remote.calm().await;
-            remote.take_results(&results);
+            let kept = tokio::task::block_in_place(|| remote.take_results(&results));
+            kept.map_err(|error| format!("the server's disk does not take results ({error}); try again"))
         })
     }
 
@@ -380,9 +381,7 @@ impl Known {
                 json!([group.as_str(), address.as_str(), dialect.word(), self.labels.get(address)])
             })
             .collect();
-        let half = self.file.with_extension("new");
-        let written =
-            fs::write(&half, Value::Array(list).to_string()).and_then(|()| fs::rename(&half, &self.file));
+        let written = cadran_files::write_atomic(&self.file, Value::Array(list).to_string().as_bytes());
         if let Err(error) = written {
             tracing::warn!(file = %self.file.display(), %error, "cannot keep who registered");
         }

@@ -1,4 +1,3 @@
-use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +18,7 @@ use super::wire::{
 use crate::journal::Key;
 use crate::local::life;
 use crate::xxl::ledger::Ledger;
-use crate::{ExecError, LogDir, Sink};
+use crate::{Damage, ExecError, LogDir, Sink};
 
 /// The server's end of the line to its workers: orders go in by [`Hub::submit`], reports come out of a sink.
 pub struct Hub {
@@ -75,6 +74,8 @@ pub enum Refused {
     Unwanted,
     /// The server is stopping.
     Stopping,
+    /// The server's disk does not take it; the worker shall keep it and try again.
+    NotKept(String),
     /// The message makes no sense.
     Bad(String),
 }
@@ -162,6 +163,11 @@ impl Hub {
         HubCounts { workers, open, lost: fleet.lost }
     }
 
+    /// What was wrong with the ledger when it was opened.
+    pub fn damage(&self) -> Option<Damage> {
+        self.shared.fleet().ledger.damage.clone()
+    }
+
     /// Ends the waiting of everybody who asks for orders: the server is about to go.
     pub fn stop(&self) {
         self.shared.is_stopping.store(true, Ordering::Relaxed);
@@ -197,7 +203,7 @@ impl Hub {
         }
     }
 
-    /// Results and starts. They are in the ledger when this returns.
+    /// Results and starts. Blocks until they are on disk, so that the worker may forget them.
     pub fn reports(&self, group: GroupName, reports: Reports) -> Result<Done, Refused> {
         if reports.reports.len() > REPORTS_MAX {
             return Err(Refused::Bad(format!("more than {REPORTS_MAX} reports at once")));
@@ -206,8 +212,11 @@ impl Hub {
             let address = fleet.heard(&group, &reports.from, now)?;
             fleet.draining(&address, reports.draining);
             fleet.report(&address, &reports.reports, now);
-            Ok(Done {})
-        })
+            Ok(())
+        })?;
+        let written = self.shared.fleet().ledger.write_through();
+        written.and_then(|point| point.wait()).map_err(|error| Refused::NotKept(error.to_string()))?;
+        Ok(Done {})
     }
 
     /// A piece of a log. The answer says how much of it is here.
@@ -329,10 +338,10 @@ impl Shared {
 /// twice, or too soon: the answer tells where to go on.
 fn append(path: &Path, at: u64, bytes: &[u8], bytes_max: u64) -> io::Result<u64> {
     let end = at.saturating_add(bytes.len() as u64);
-    let open = || OpenOptions::new().create(true).append(true).open(path);
+    let open = || cadran_files::options().create(true).append(true).open(path);
     let mut file = match (open(), path.parent()) {
         (Err(error), Some(dir)) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(dir)?;
+            cadran_files::create_dir(dir)?;
             open()?
         }
         (other, _) => other?,
@@ -350,6 +359,8 @@ fn append(path: &Path, at: u64, bytes: &[u8], bytes_max: u64) -> io::Result<u64>
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

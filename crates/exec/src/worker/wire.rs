@@ -182,8 +182,8 @@ impl WireReport {
 
 pub(crate) fn outcome_text(outcome: &Outcome) -> String {
     let mut text = String::new();
-    journal::write_outcome(&mut text, outcome);
-    text.truncate(text.trim_end_matches('\n').len());
+    // A string takes everything.
+    let _ = journal::write_outcome(&mut text, outcome);
     text
 }
 

@@ -1,29 +1,26 @@
 //! What is out at executors, in an append-only file: what was sent, what came back, what may be forgotten.
 //!
-//! One line per fact. `S` an attempt is ordered, `P` one of its shares, `K` it is told to stop, `H` one share is, `R` what a share came to
+//! One record per fact. `S` an attempt is ordered, `P` one of its shares, `K` it is told to stop, `H` one share is, `R` what a share came to
 //! in words, `E` it has ended, `U` its order was not answered, `C` its run is closed, `N` the number of a step for executors, `F` a log number that was used. A batch of facts is
-//! one write; there is no fsync, for the same reason as in the journal.
+//! one write. Whoever tells an executor that its result was taken waits for the disk first: the executor forgets it then.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fmt::{self, Write as _};
+use std::io;
+use std::path::Path;
 
 use cadran_core::{Dialect, JobId, Millis, Outcome, RunId, SeatRecord, SeatStatus, StepNo};
 
 use super::table::{Entry, Halt, Share};
 use crate::ExecError;
+use crate::append_log::{self, AppendLog, Damage, Records, SyncPoint};
 use crate::journal::{self, Key, escaped, unescaped};
 
 pub(crate) struct Ledger {
-    path: PathBuf,
-    file: File,
-    bytes: u64,
-    bytes_compact: u64,
-    is_torn: bool,
-    buffer: String,
+    log: AppendLog,
     pub(crate) kept: Kept,
+    /// What was wrong with the file when it was opened.
+    pub(crate) damage: Option<Damage>,
 }
 
 /// What the file says.
@@ -34,12 +31,11 @@ pub(crate) struct Kept {
     numbers: BTreeMap<(JobId, StepNo), u32>,
     /// The highest log number used.
     pub(crate) log_floor: u64,
-    /// What the share that ends with the next line came to.
+    /// What the share that ends with the next record came to.
     result: Option<(Key, u32, Box<str>)>,
 }
 
-/// The file is written anew when it is larger than this and four times as large as what it has to say.
-const COMPACT_BYTES_MIN: u64 = 4 << 20;
+const NAME: &str = "ledger";
 
 /// Numbers of further steps count down from here, so that they never meet the numbers of jobs.
 const NUMBER_MAX: u32 = i32::MAX as u32;
@@ -47,35 +43,20 @@ const NUMBER_MAX: u32 = i32::MAX as u32;
 impl Ledger {
     pub(crate) fn open(path: &Path) -> Result<Ledger, ExecError> {
         if let Some(dir) = path.parent() {
-            fs::create_dir_all(dir).map_err(ExecError::file("create the directory", dir))?;
+            cadran_files::create_dir(dir).map_err(ExecError::file("create the directory", dir))?;
         }
-        let text = match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            other => other.map_err(ExecError::file("read the ledger", path))?,
-        };
+        cadran_files::secure_file(path)?;
         let mut kept = Kept::default();
-        for line in String::from_utf8_lossy(&text).split_inclusive('\n') {
-            // A last line without its end was being written when the server died.
-            let Some(line) = line.strip_suffix('\n') else { break };
-            let _ = kept.replay(line);
-        }
-        let (file, bytes) = write_anew(path, &kept).map_err(ExecError::file("write the ledger", path))?;
-        Ok(Ledger {
-            path: path.to_owned(),
-            file,
-            bytes,
-            bytes_compact: bytes,
-            is_torn: false,
-            buffer: String::new(),
-            kept,
-        })
+        let damage = append_log::read(path, NAME, |record| kept.replay(record).is_some())?;
+        let log = AppendLog::create(path, NAME, |records| kept.snapshot(records))?;
+        Ok(Ledger { log, kept, damage })
     }
 
     /// An attempt is about to be ordered.
     pub(crate) fn begin(&mut self, key: Key, entry: Entry) {
-        line_begin(&mut self.buffer, key, &entry);
+        self.log.push(|out| record_begin(out, key, &entry));
         for share in &entry.shares {
-            line_share(&mut self.buffer, key, share);
+            self.log.push(|out| record_share(out, key, share));
             self.kept.log_floor = self.kept.log_floor.max(share.seat.log);
         }
         self.kept.entries.insert(key, entry);
@@ -83,7 +64,7 @@ impl Ledger {
 
     /// A share was given to somebody after all.
     pub(crate) fn place(&mut self, key: Key, share: Share) {
-        line_share(&mut self.buffer, key, &share);
+        self.log.push(|out| record_share(out, key, &share));
         self.kept.log_floor = self.kept.log_floor.max(share.seat.log);
         if let Some(entry) = self.kept.entries.get_mut(&key) {
             entry.shares.push(share);
@@ -96,7 +77,7 @@ impl Ledger {
             return false;
         };
         entry.halt = Some(halt);
-        line_halt(&mut self.buffer, key, halt);
+        self.log.push(|out| record_halt(out, key, halt));
         true
     }
 
@@ -108,7 +89,7 @@ impl Ledger {
         let open = |share: &&mut Share| share.seat.index == index && share.end.is_none() && !share.halted;
         let Some(share) = entry.shares.iter_mut().find(open) else { return false };
         share.halted = true;
-        line_halt_share(&mut self.buffer, key, index);
+        self.log.push(|out| record_halt_share(out, key, index));
         true
     }
 
@@ -128,7 +109,7 @@ impl Ledger {
         if !share.end(at, outcome, result) {
             return false;
         }
-        line_end(&mut self.buffer, key, share);
+        record_end(key, share, |write| self.log.push(write));
         true
     }
 
@@ -136,7 +117,7 @@ impl Ledger {
     pub(crate) fn unanswered(&mut self, key: Key, index: u32) {
         let Some(entry) = self.kept.entries.get(&key) else { return };
         if entry.shares.iter().any(|share| share.seat.index == index && share.is_untaken()) {
-            line_unanswered(&mut self.buffer, key, index);
+            self.log.push(|out| record_unanswered(out, key, index));
         }
     }
 
@@ -144,7 +125,7 @@ impl Ledger {
     pub(crate) fn close(&mut self, run: RunId) -> Vec<Entry> {
         let gone = self.kept.forget(run);
         if !gone.is_empty() {
-            let _ = writeln!(self.buffer, "C {run}");
+            self.log.push(|out| write!(out, "C {run}"));
         }
         gone
     }
@@ -155,41 +136,20 @@ impl Ledger {
         let fresh = !self.kept.numbers.contains_key(&(job, step));
         let number = *self.kept.numbers.entry((job, step)).or_insert(next);
         if fresh {
-            let _ = writeln!(self.buffer, "N {} {} {number}", job.0, step.0);
+            self.log.push(|out| write!(out, "N {} {} {number}", job.0, step.0));
         }
         number
     }
 
-    /// One write for everything since the last one.
+    /// One write for everything since the last one. A disk that refuses does not stop what is on: the error is logged,
+    /// and the next write tries all of it again.
     pub(crate) fn write(&mut self) {
-        if self.buffer.is_empty() {
-            return;
-        }
-        if self.is_torn {
-            self.buffer.insert(0, '\n');
-        }
-        match self.file.write_all(self.buffer.as_bytes()) {
-            Ok(()) => self.is_torn = false,
-            Err(error) => {
-                if !self.is_torn {
-                    tracing::error!(path = %self.path.display(), %error, "the ledger cannot be written");
-                }
-                self.is_torn = true;
-            }
-        }
-        self.bytes += self.buffer.len() as u64;
-        self.buffer.clear();
-        if self.bytes > COMPACT_BYTES_MIN.max(4 * self.bytes_compact) {
-            match write_anew(&self.path, &self.kept) {
-                Ok((file, bytes)) => {
-                    (self.file, self.bytes, self.bytes_compact, self.is_torn) = (file, bytes, bytes, false);
-                }
-                Err(error) => {
-                    tracing::warn!(path = %self.path.display(), %error, "the ledger cannot be compacted");
-                    self.bytes_compact = self.bytes;
-                }
-            }
-        }
+        let _ = self.write_through();
+    }
+
+    /// The same, for those who wait until it is on disk.
+    pub(crate) fn write_through(&mut self) -> io::Result<SyncPoint> {
+        self.log.write(|records| self.kept.snapshot(records))
     }
 }
 
@@ -199,8 +159,35 @@ impl Kept {
         keys.iter().filter_map(|key| self.entries.remove(key)).collect()
     }
 
-    fn replay(&mut self, line: &str) -> Option<()> {
-        let (kind, rest) = line.split_once(' ')?;
+    /// All that is known, as records.
+    fn snapshot(&self, records: &mut Records) {
+        records.push(|out| write!(out, "F {}", self.log_floor));
+        for ((job, step), number) in &self.numbers {
+            records.push(|out| write!(out, "N {} {} {number}", job.0, step.0));
+        }
+        for (key, entry) in &self.entries {
+            records.push(|out| record_begin(out, *key, entry));
+            entry.shares.iter().for_each(|share| records.push(|out| record_share(out, *key, share)));
+            if let Some(halt) = entry.halt {
+                records.push(|out| record_halt(out, *key, halt));
+            }
+            for share in entry.shares.iter().filter(|share| share.halted) {
+                records.push(|out| record_halt_share(out, *key, share.seat.index));
+            }
+            for share in entry.shares.iter().filter(|share| share.is_untaken()) {
+                records.push(|out| record_unanswered(out, *key, share.seat.index));
+            }
+            entry.shares.iter().for_each(|share| record_end(*key, share, |write| records.push(write)));
+        }
+    }
+
+    fn share(&mut self, key: Key, index: u32) -> Option<&mut Share> {
+        self.entries.get_mut(&key)?.shares.iter_mut().find(|share| share.seat.index == index)
+    }
+
+    /// Takes a record in; `None` when it does not read. One about what is not known any more changes nothing.
+    fn replay(&mut self, record: &str) -> Option<()> {
+        let (kind, rest) = record.split_once(' ')?;
         match kind {
             "F" => {
                 self.log_floor = self.log_floor.max(rest.parse().ok()?);
@@ -246,7 +233,7 @@ impl Kept {
                 let dialect = Dialect::from_word(words.next()?)?;
                 let address = words.next()?.parse().ok()?;
                 self.log_floor = self.log_floor.max(log);
-                let entry = self.entries.get_mut(&key)?;
+                let Some(entry) = self.entries.get_mut(&key) else { return Some(()) };
                 let status = SeatStatus::Running;
                 let (attempt, at) = (key.attempt, entry.at);
                 let seat = SeatRecord {
@@ -265,18 +252,22 @@ impl Kept {
             }
             "H" => {
                 let index: u32 = rest.parse().ok()?;
-                let shares = &mut self.entries.get_mut(&key)?.shares;
-                shares.iter_mut().find(|share| share.seat.index == index)?.halted = true;
+                self.share(key, index).into_iter().for_each(|share| share.halted = true);
+            }
+            "K" => {
+                let halt = halt_of(rest)?;
+                self.entries.get_mut(&key).into_iter().for_each(|entry| entry.halt = Some(halt));
             }
             "U" => {
                 let index: u32 = rest.parse().ok()?;
-                let entry = self.entries.get_mut(&key)?;
-                entry.shares.iter_mut().find(|share| share.seat.index == index)?.seat.status =
-                    SeatStatus::Sent;
+                if let Some(share) = self.share(key, index) {
+                    share.seat.status = SeatStatus::Sent;
+                }
                 // The first sign of it is still to come.
-                entry.is_up = entry.shares.iter().any(|share| share.seat.status != SeatStatus::Sent);
+                if let Some(entry) = self.entries.get_mut(&key) {
+                    entry.is_up = entry.shares.iter().any(|share| share.seat.status != SeatStatus::Sent);
+                }
             }
-            "K" => self.entries.get_mut(&key)?.halt = Some(halt_of(rest)?),
             "R" => {
                 let (index, text) = rest.split_once(' ')?;
                 self.result = Some((key, index.parse().ok()?, unescaped(text)));
@@ -287,46 +278,19 @@ impl Kept {
                 let at = words.next()?.parse().ok()?;
                 let outcome = journal::parse_outcome(words.next()?)?;
                 let result = self.result.take().filter(|(of, share, _)| (*of, *share) == (key, index));
-                let entry = self.entries.get_mut(&key)?;
-                let share = entry.shares.iter_mut().find(|share| share.seat.index == index)?;
-                share.end(at, outcome, result.as_ref().map(|(.., text)| &**text));
+                if let Some(share) = self.share(key, index) {
+                    share.end(at, outcome, result.as_ref().map(|(.., text)| &**text));
+                }
             }
-            _ => {}
+            _ => return None,
         }
         Some(())
     }
 }
 
-/// The new file is complete before it takes the old one's name.
-fn write_anew(path: &Path, kept: &Kept) -> io::Result<(File, u64)> {
-    let mut text = format!("F {}\n", kept.log_floor);
-    for ((job, step), number) in &kept.numbers {
-        let _ = writeln!(text, "N {} {} {number}", job.0, step.0);
-    }
-    for (key, entry) in &kept.entries {
-        line_begin(&mut text, *key, entry);
-        entry.shares.iter().for_each(|share| line_share(&mut text, *key, share));
-        if let Some(halt) = entry.halt {
-            line_halt(&mut text, *key, halt);
-        }
-        for share in entry.shares.iter().filter(|share| share.halted) {
-            line_halt_share(&mut text, *key, share.seat.index);
-        }
-        for share in entry.shares.iter().filter(|share| share.is_untaken()) {
-            line_unanswered(&mut text, *key, share.seat.index);
-        }
-        entry.shares.iter().for_each(|share| line_end(&mut text, *key, share));
-    }
-    let fresh = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&fresh)?;
-    file.write_all(text.as_bytes())?;
-    fs::rename(&fresh, path)?;
-    Ok((file, text.len() as u64))
-}
-
-fn line_begin(out: &mut String, key: Key, entry: &Entry) {
+fn record_begin(out: &mut String, key: Key, entry: &Entry) -> fmt::Result {
     let Entry { at, number, timeout_secs, group, step_name, .. } = entry;
-    let _ = write!(out, "S {} {} {} {at} {number} {timeout_secs} ", key.run, key.step.0, key.attempt);
+    write!(out, "S {} {} {} {at} {number} {timeout_secs} ", key.run, key.step.0, key.attempt)?;
     // Plain pieces: what formats them takes longer than all of the rest.
     out.push_str(group.as_str());
     out.push(' ');
@@ -335,30 +299,31 @@ fn line_begin(out: &mut String, key: Key, entry: &Entry) {
     } else {
         out.push_str(step_name);
     }
-    out.push('\n');
+    Ok(())
 }
 
-fn line_share(out: &mut String, key: Key, share: &Share) {
+fn record_share(out: &mut String, key: Key, share: &Share) -> fmt::Result {
     let SeatRecord { index, total, address, log, .. } = &share.seat;
     let dialect = share.dialect.word();
-    let _ = write!(out, "P {} {} {} {index} {total} {log} ", key.run, key.step.0, key.attempt);
-    [dialect, " ", address.as_str(), "\n"].iter().for_each(|piece| out.push_str(piece));
+    write!(out, "P {} {} {} {index} {total} {log} ", key.run, key.step.0, key.attempt)?;
+    [dialect, " ", address.as_str()].iter().for_each(|piece| out.push_str(piece));
+    Ok(())
 }
 
-fn line_unanswered(out: &mut String, key: Key, index: u32) {
-    let _ = writeln!(out, "U {} {} {} {index}", key.run, key.step.0, key.attempt);
+fn record_unanswered(out: &mut String, key: Key, index: u32) -> fmt::Result {
+    write!(out, "U {} {} {} {index}", key.run, key.step.0, key.attempt)
 }
 
-fn line_halt(out: &mut String, key: Key, halt: Halt) {
+fn record_halt(out: &mut String, key: Key, halt: Halt) -> fmt::Result {
     let word = match halt {
         Halt::Stop => "stop",
         Halt::TimedOut => "timed_out",
     };
-    let _ = writeln!(out, "K {} {} {} {word}", key.run, key.step.0, key.attempt);
+    write!(out, "K {} {} {} {word}", key.run, key.step.0, key.attempt)
 }
 
-fn line_halt_share(out: &mut String, key: Key, index: u32) {
-    let _ = writeln!(out, "H {} {} {} {index}", key.run, key.step.0, key.attempt);
+fn record_halt_share(out: &mut String, key: Key, index: u32) -> fmt::Result {
+    write!(out, "H {} {} {} {index}", key.run, key.step.0, key.attempt)
 }
 
 fn halt_of(word: &str) -> Option<Halt> {
@@ -369,20 +334,24 @@ fn halt_of(word: &str) -> Option<Halt> {
     }
 }
 
-fn line_end(out: &mut String, key: Key, share: &Share) {
-    if let Some((at, outcome)) = &share.end {
-        if let Some(result) = share.seat.message.as_ref().filter(|_| *outcome == Outcome::Exited(0)) {
-            let result = escaped(result);
-            let _ =
-                writeln!(out, "R {} {} {} {} {result}", key.run, key.step.0, key.attempt, share.seat.index);
-        }
-        let _ = write!(out, "E {} {} {} {} {at} ", key.run, key.step.0, key.attempt, share.seat.index);
-        journal::write_outcome(out, outcome);
+/// The end of a share, and before it what it came to.
+fn record_end(key: Key, share: &Share, mut push: impl FnMut(&mut dyn FnMut(&mut String) -> fmt::Result)) {
+    let Some((at, outcome)) = &share.end else { return };
+    let index = share.seat.index;
+    if let Some(result) = share.seat.message.as_ref().filter(|_| *outcome == Outcome::Exited(0)) {
+        let result = escaped(result);
+        push(&mut |out| write!(out, "R {} {} {} {index} {result}", key.run, key.step.0, key.attempt));
     }
+    push(&mut |out| {
+        write!(out, "E {} {} {} {index} {at} ", key.run, key.step.0, key.attempt)?;
+        journal::write_outcome(out, outcome)
+    });
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn key(run: u64) -> Key {
@@ -445,13 +414,14 @@ mod tests {
         ledger.unanswered(key(5), 0);
         let number = ledger.number(JobId(4), StepNo(1));
         assert_eq!([number, ledger.number(JobId(4), StepNo(2))], [NUMBER_MAX, NUMBER_MAX - 1]);
-        ledger.write();
+        ledger.write_through().expect("written").wait().expect("on disk");
         drop(ledger);
         let mut torn = fs::read_to_string(&path).expect("read");
         torn.push_str("nonsense\nE zz\nE 0000000000001 2 3 1 20 exited 0");
         fs::write(&path, torn).expect("written");
-        for _ in 0..2 {
+        for bad_lines in [Some(2), None] {
             let mut ledger = Ledger::open(&path).expect("opened");
+            assert_eq!(ledger.damage.as_ref().map(|damage| damage.count), bad_lines);
             assert_eq!(ledger.number(JobId(4), StepNo(1)), number);
             assert_eq!(ledger.kept.log_floor, 71, "also of what was closed");
             let entries = &ledger.kept.entries;
@@ -470,6 +440,25 @@ mod tests {
             assert_eq!(shares.collect::<Vec<_>>(), [(3, Some(8), Some("all\nwell")), (3, Some(9), None)]);
             assert!(one.found(key(1)).lives);
             assert_eq!(one.shares[1].executor().dialect, Dialect::Three);
+        }
+    }
+
+    #[test]
+    fn a_ledger_of_the_version_before_is_opened() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("ledger");
+        fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/0.1.0/ledger"), &path).expect("copied");
+        for _ in 0..2 {
+            let mut ledger = Ledger::open(&path).expect("opened");
+            assert_eq!((ledger.damage.as_ref(), ledger.kept.log_floor), (None, 71));
+            assert_eq!(ledger.number(JobId(4), StepNo(1)), NUMBER_MAX);
+            let entries = &ledger.kept.entries;
+            let open: Vec<_> =
+                entries.iter().map(|(key, it)| (key.run.raw(), it.halt, it.open().count())).collect();
+            assert_eq!(open, [(1, Some(Halt::Stop), 1), (2, None, 0), (4, None, 2)]);
+            let messages = entries[&key(2)].shares.iter().map(|share| share.seat.message.as_deref());
+            assert_eq!(messages.collect::<Vec<_>>(), [Some("all\nwell"), None]);
+            assert!(entries[&key(4)].shares[1].halted && !entries[&key(4)].shares[0].halted);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Reading logs through: what an executor has of a run is copied behind what is here already.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -156,9 +155,10 @@ impl Shared {
 
 fn write(path: &Path, anew: bool, part: &LogPart, bytes_max: u64) -> io::Result<()> {
     if let Some(dir) = path.parent() {
-        fs::create_dir_all(dir)?;
+        cadran_files::create_dir(dir)?;
     }
-    let mut file = OpenOptions::new().create(true).write(true).append(!anew).truncate(anew).open(path)?;
+    let mut file =
+        cadran_files::options().create(true).write(true).append(!anew).truncate(anew).open(path)?;
     let room = bytes_max.saturating_sub(file.metadata()?.len());
     if room == 0 {
         return Err(io::ErrorKind::StorageFull.into());

@@ -22,7 +22,7 @@ use super::rush::Rush;
 use super::table::{Entry, Share};
 use super::wire::RunResult;
 use crate::journal::Key;
-use crate::{ExecError, Sink};
+use crate::{Damage, ExecError, Sink};
 
 /// Runs steps on executors that listen elsewhere.
 pub struct Remote {
@@ -193,9 +193,15 @@ impl Remote {
         self.shared.calm().await;
     }
 
-    /// Takes results in. They are in the ledger when this returns, so that the executor may forget them.
-    pub fn take_results(&self, results: &[RunResult]) {
-        self.shared.take_results(results);
+    /// Takes results in, and blocks until they are on disk, so that the executor may forget them. After an error it must
+    /// not: they count all the same, but a crash could lose them.
+    pub fn take_results(&self, results: &[RunResult]) -> std::io::Result<()> {
+        self.shared.take_results(results)
+    }
+
+    /// What was wrong with the ledger when it was opened.
+    pub fn damage(&self) -> Option<Damage> {
+        self.shared.state().ledger.damage.clone()
     }
 
     /// An executor says that it leaves: what it still has is lost unless it reports soon.

@@ -1,5 +1,6 @@
 //! What came of an order: taken or refused, a result, an end. The first end of a share counts.
 
+use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -93,7 +94,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn take_results(&self, results: &[RunResult]) {
+    pub(super) fn take_results(&self, results: &[RunResult]) -> io::Result<()> {
         // That an order was taken comes before what came of it.
         self.settle();
         let mut kinds = Vec::with_capacity(3 * results.len());
@@ -120,10 +121,11 @@ impl Shared {
             };
             counted.fetch_add(1, Ordering::Relaxed);
         }
-        // In the ledger before anybody hears of it, the executor included.
-        state.ledger.write();
+        // In the ledger before anybody hears of it, and on disk before the executor does, which then forgets it.
+        let written = state.ledger.write_through();
         drop(state);
         self.tell(kinds);
+        written?.wait()
     }
 
     /// A share is over; the first end counts.

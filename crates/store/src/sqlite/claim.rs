@@ -1,5 +1,3 @@
-use std::fs::File;
-
 use super::Sqlite;
 use crate::StoreError;
 use crate::claim::{Claim, Hold, TRIES_MAX, TRY_PAUSE};
@@ -9,7 +7,7 @@ impl Sqlite {
     pub(crate) async fn claim(&self, _name: &str) -> Result<Claim, StoreError> {
         let path = format!("{}-server", self.path);
         let failure = |detail: String| Failure { operation: "claim", key: self.path.clone(), detail };
-        let file = File::options().create(true).append(true).open(&path);
+        let file = cadran_files::options().create(true).append(true).open(&path);
         let file = file.map_err(|error| StoreError::Refused(failure(format!("{path}: {error}"))))?;
         let mut tries = 0;
         while let Err(error) = file.try_lock() {

@@ -59,11 +59,13 @@ impl Sqlite {
         if let Some(directory) =
             Path::new(path).parent().filter(|directory| !directory.as_os_str().is_empty())
         {
-            tokio::fs::create_dir_all(directory).await.map_err(|error| {
+            cadran_files::create_dir(directory).map_err(|error| {
                 let detail = format!("its directory cannot be made: {error}");
                 StoreError::Refused(Failure { operation: "open", key: path.into(), detail })
             })?;
         }
+        make_private(path)
+            .map_err(|detail| StoreError::Refused(Failure { operation: "open", key: path.into(), detail }))?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
@@ -115,6 +117,17 @@ impl Sqlite {
     async fn writer(&self) -> Result<Writer, sqlx::Error> {
         Ok(Writer { connection: self.writer.acquire().await?, kept: false })
     }
+}
+
+/// The file and those beside it are for their owner alone. SQLite gives the write-ahead log the mode of the database, so
+/// that is made here first when it is missing.
+fn make_private(path: &str) -> Result<(), String> {
+    for suffix in ["", "-wal", "-shm", "-journal", "-server"] {
+        let file = format!("{path}{suffix}");
+        cadran_files::secure_file(Path::new(&file)).map_err(|error| error.to_string())?;
+    }
+    let made = cadran_files::options().append(true).create(true).open(path);
+    made.map(drop).map_err(|error| format!("it cannot be made: {error}"))
 }
 
 /// The writer's connection for one transaction. Unless it is kept, it is closed: on a full disk or an I/O error SQLite
