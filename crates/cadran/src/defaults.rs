@@ -33,11 +33,22 @@ pub const STORE_AGE_MAX: Duration = Duration::from_secs(10);
 /// How long the executor inside the server may be silent. It moves every half second at least.
 pub const EXECUTOR_AGE_MAX: Duration = Duration::from_secs(10);
 
-/// How often ended runs past their retention are cleaned away.
-pub const PRUNE_EVERY: Duration = Duration::from_secs(600);
+/// What a SQLite database may have in use. With the write-ahead log (128 MiB at most) and the logs below, a laptop's disk
+/// loses less than 2 GiB to the server, whatever its jobs do.
+pub const DATABASE_BYTES_MAX: u64 = 1 << 30;
 
-/// Runs cleaned away in one transaction: short enough not to delay a commit.
-pub const PRUNE_SLICE: u32 = 1_000;
+/// What all logs together may take of the disk.
+pub const LOG_BYTES_MAX: u64 = 768 << 20;
+
+/// Shortest rest between two passes that clean away what is past its retention: a hundred runs a second that print
+/// something take 12 MiB meanwhile.
+pub const PRUNE_REST_MIN: Duration = Duration::from_secs(15);
+
+/// Longest rest between two such passes, for fleets of a million jobs, where a pass takes half a minute.
+pub const PRUNE_REST_MAX: Duration = Duration::from_secs(600);
+
+/// Rows cleaned away in one transaction, some milliseconds of work: a commit waits for one of them at most.
+pub const PRUNE_ROWS: u32 = 256;
 
 /// Where a worker of a group keeps its data when nobody says: beside the server's.
 pub fn worker_dir(group: &cadran_core::GroupName) -> PathBuf {

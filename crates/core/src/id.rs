@@ -126,6 +126,11 @@ impl RunId {
     pub const fn raw(self) -> u64 {
         self.0
     }
+
+    /// The instant it was given out at, or a little later when many were given out at once.
+    pub const fn millis(self) -> Millis {
+        (self.0 >> 22) as Millis + RUN_ID_EPOCH
+    }
 }
 
 impl fmt::Display for RunId {

@@ -1,5 +1,6 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cadran_core::{RunId, StepNo};
@@ -120,6 +121,27 @@ impl LogDir {
         self.read(run, step, attempt, from, u64::MAX)
     }
 
+    /// How much of the disk the logs of each run take, directories included, oldest run first.
+    pub fn usage(&self) -> io::Result<Vec<(RunId, u64)>> {
+        let mut runs = Vec::new();
+        for group in present(fs::read_dir(&self.path))?.into_iter().flatten() {
+            for entry in present(fs::read_dir(group?.path()))?.into_iter().flatten() {
+                let entry = entry?;
+                let Some(run) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                    continue;
+                };
+                let mut bytes =
+                    present(entry.metadata())?.map_or(0, |metadata| metadata.blocks() * BLOCK_BYTES);
+                for file in present(fs::read_dir(entry.path()))?.into_iter().flatten() {
+                    bytes += present(file?.metadata())?.map_or(0, |metadata| metadata.blocks() * BLOCK_BYTES);
+                }
+                runs.push((run, bytes));
+            }
+        }
+        runs.sort_unstable();
+        Ok(runs)
+    }
+
     /// Removes the logs of a run; nothing there is fine.
     pub fn remove(&self, run: RunId) -> io::Result<()> {
         let dir = self.run_dir(run);
@@ -168,6 +190,20 @@ impl LogDir {
 impl AsRef<Path> for LogDir {
     fn as_ref(&self) -> &Path {
         &self.path
+    }
+}
+
+/// Unit of `st_blocks`, whatever the file system.
+const BLOCK_BYTES: u64 = 512;
+
+/// What is not there, or is no directory, is no error: it was removed meanwhile, or is not ours.
+fn present<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -249,6 +285,9 @@ mod tests {
             let chunk = dir.read(run, StepNo(2), 1, from, to).expect("read");
             assert_eq!((chunk.bytes.as_slice(), chunk.total), (text.as_bytes(), 10), "{from}..{to}");
         }
+        let usage = dir.usage().expect("measured");
+        assert_eq!(usage.iter().map(|(run, _)| *run).collect::<Vec<_>>(), [run]);
+        assert!(usage[0].1 < 1 << 20, "{usage:?}");
         assert_eq!(dir.follow(run, StepNo(2), 1, 4).expect("read").next(), 10);
         assert_eq!(dir.read(run, StepNo(9), 1, 0, 9).expect("no file is no error"), LogChunk::default());
         dir.remove(run).expect("removed");

@@ -117,7 +117,7 @@ pub fn secure_file(path: &Path) -> Result<(), Insecure> {
     }
 }
 
-/// The same for a directory and everything below it; links are not followed. No directory is fine.
+/// The same for a file, or a directory and everything below it; links are not followed. Nothing there is fine.
 pub fn secure_tree(path: &Path) -> Result<(), Insecure> {
     secure_file(path)?;
     secure_below(path, DEPTH_MAX)
@@ -127,7 +127,9 @@ fn secure_below(dir: &Path, depth: u32) -> Result<(), Insecure> {
     let failed = |error| Insecure::Io(dir.to_owned(), error);
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(());
+        }
         Err(error) => return Err(failed(error)),
     };
     for entry in entries {

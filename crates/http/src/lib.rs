@@ -51,7 +51,7 @@ pub use admin::{DoorCounts, ExecutorDesk, JobCall, executor_router};
 pub use endpoint::{openapi, router};
 pub use events::{EventLog, LiveChange};
 pub use listen::{Limits, Peer, serve};
-pub use server::{ExecutorGroup, ExecutorLine, FileProblem, Health, JobConflict, LiveEvent, Server};
+pub use server::{DiskUse, ExecutorGroup, ExecutorLine, FileProblem, Health, JobConflict, LiveEvent, Server};
 pub use session::Sessions;
 pub use state::ApiState;
 pub use token::{Token, TokenHash};

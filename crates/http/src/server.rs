@@ -171,4 +171,31 @@ pub struct Health {
     pub batch_age_ms: Option<Millis>,
     /// Since the executor inside the server last moved.
     pub executor_age_ms: Option<Millis>,
+    /// What its data takes.
+    pub disk: DiskUse,
+}
+
+/// What the server's data takes of the disk, and how much it may. Older runs and logs go when it is more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+pub struct DiskUse {
+    /// Files of the database.
+    pub database_bytes: u64,
+    /// What is in use of them: the limit is on this.
+    pub database_bytes_used: u64,
+    /// Limit; on SQLite alone.
+    pub database_bytes_max: u64,
+    /// All logs.
+    pub log_bytes: u64,
+    /// Limit.
+    pub log_bytes_max: u64,
+    /// Days that ended runs are kept at most, when there is such a limit for all jobs.
+    pub days_max: Option<u32>,
+    /// Newest runs that are kept of each job at most, when there is such a limit for all jobs.
+    pub runs_max: Option<u32>,
+    /// Runs that were forgotten since the start.
+    pub runs_forgotten: u64,
+    /// Runs whose logs were removed before the run itself, since the start.
+    pub logs_removed: u64,
+    /// When this was measured; missing right after the start.
+    pub measured_at_ms: Option<Millis>,
 }

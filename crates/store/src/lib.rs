@@ -41,11 +41,14 @@ mod source;
 mod sqlite;
 mod store;
 mod text;
+mod usage;
 
 pub use claim::Claim;
 pub use error::{Failure, StoreError};
+pub use prune::{PrunePass, Pruned, Retention};
 pub use query::{
     Committed, Counts, JobQuery, JobRecord, JobView, LIMIT_MAX, LastRun, Loaded, RunQuery, RunView,
     SkipQuery, SkipView,
 };
 pub use store::Store;
+pub use usage::Usage;

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::code::DAY_MS;
 use crate::error::Failure;
 use crate::fold::{Change, Folded};
+use crate::prune::{self, PrunePass, Pruned, Retention, Stage};
 use crate::query::{
     Committed, Counts, JobQuery, JobRecord, JobView, LastRun, RunQuery, RunView, SkipQuery, SkipView, bounded,
 };
@@ -38,8 +39,6 @@ struct Record {
     skips: BTreeMap<RunId, Skip>,
     servers: Vec<servers::Known>,
     trigger_keys: BTreeMap<u128, TriggerKey>,
-    /// How far the last prune came.
-    pruned_to: Option<JobId>,
 }
 
 impl Memory {
@@ -215,21 +214,28 @@ impl Memory {
         Ok(counts)
     }
 
-    pub(crate) fn prune(&self, now: Millis, limit: u32) -> Result<Vec<RunId>, StoreError> {
+    pub(crate) fn prune(&self, pass: &mut PrunePass, rows_max: u32) -> Result<Pruned, StoreError> {
         let mut record = self.record("prune")?;
-        let mut pruned = Vec::new();
-        let from = record.pruned_to.map_or(JobId(0), |job| JobId(job.0.saturating_add(1)));
+        let mut pruned = Pruned::default();
+        let from = prune::job_of(pass.from);
         let jobs: Vec<(JobId, History)> =
             record.jobs.range(from..).map(|(job, (put, _))| (*job, put.history)).collect();
         for (job, history) in jobs {
-            if pruned.len() >= limit as usize {
+            let room = rows_max as usize - pruned.runs.len();
+            record.prune_job(job, &limits(history, pass.retention), pass.now, room, &mut pruned);
+            // It may have more than there was room for.
+            if pruned.runs.len() >= rows_max as usize {
                 return Ok(pruned);
             }
-            record.prune_job(job, history, now, limit as usize - pruned.len(), &mut pruned);
-            record.pruned_to = Some(job);
+            pass.from = i64::from(job.0) + 1;
         }
-        record.pruned_to = None;
+        pass.stage = Stage::Over;
         Ok(pruned)
+    }
+
+    pub(crate) fn known_runs(&self, runs: &[RunId]) -> Result<Vec<RunId>, StoreError> {
+        let record = self.record("known_runs")?;
+        Ok(runs.iter().copied().filter(|run| record.runs.contains_key(run)).collect())
     }
 
     pub(crate) fn enlist(&self, name: &str, now: Millis) -> Result<u16, StoreError> {
@@ -344,10 +350,10 @@ impl Record {
     fn prune_job(
         &mut self,
         job: JobId,
-        history: History,
+        limits: &[History],
         now: Millis,
-        limit: usize,
-        pruned: &mut Vec<RunId>,
+        rows_max: usize,
+        pruned: &mut Pruned,
     ) {
         let ended: Vec<(RunId, Millis)> = self
             .runs_of(job)
@@ -356,17 +362,17 @@ impl Record {
             .collect();
         let skips: Vec<(RunId, Millis)> =
             self.skips.values().filter(|skip| skip.job == job).map(|skip| (skip.id, skip.at)).collect();
-        for run in expired(&ended, history, now).take(limit) {
+        for run in expired(&ended, limits, now).into_iter().take(rows_max) {
             if let Some(gone) = self.runs.remove(&run) {
                 self.runs_by_job.remove(&(job, run));
                 if gone.promise.trigger.is_scheduled() {
                     self.held.remove(&(job, gone.promise.due));
                 }
-                pruned.push(run);
+                pruned.runs.push(run);
             }
         }
-        for skip in expired(&skips, history, now) {
-            self.skips.remove(&skip);
+        for skip in expired(&skips, limits, now) {
+            pruned.skips += u64::from(self.skips.remove(&skip).is_some());
         }
         let oldest = self.runs_of(job).next().map(|run| run.promise.revision);
         self.definitions
@@ -374,11 +380,20 @@ impl Record {
     }
 }
 
-/// Of rows with their ends, oldest first, those that the history no longer keeps.
-fn expired(rows: &[(RunId, Millis)], history: History, now: Millis) -> impl Iterator<Item = RunId> {
-    let (count, cutoff) = match history {
-        History::Count(keep) => (rows.len().saturating_sub(keep as usize), Millis::MAX),
-        History::Days(days) => (rows.len(), now.saturating_sub(Millis::from(days) * DAY_MS)),
+/// What a job asks for and what is kept at most.
+fn limits(history: History, retention: Retention) -> Vec<History> {
+    let most = [retention.days_max.map(History::Days), retention.runs_max.map(History::Count)];
+    std::iter::once(history).chain(most.into_iter().flatten()).collect()
+}
+
+/// Of rows with their ends, oldest first, those that one of the limits no longer keeps.
+fn expired(rows: &[(RunId, Millis)], limits: &[History], now: Millis) -> Vec<RunId> {
+    let is_over = |at: usize, ended_at: Millis| {
+        limits.iter().any(|limit| match limit {
+            History::Count(keep) => rows.len() - at > *keep as usize,
+            History::Days(days) => ended_at < now.saturating_sub(Millis::from(*days) * DAY_MS),
+        })
     };
-    rows[..count].iter().filter(move |(_, ended_at)| *ended_at < cutoff).map(|(run, _)| *run)
+    let rows = rows.iter().enumerate();
+    rows.filter(|(at, (_, ended_at))| is_over(*at, *ended_at)).map(|(_, (run, _))| *run).collect()
 }

@@ -260,7 +260,7 @@ pub(crate) async fn counts(source: &impl Source) -> Result<Counts, StoreError> {
 }
 
 /// Open runs as a table `r`, by way of whatever the dialect keeps to find them fast.
-fn open_runs(source: &impl Source) -> &'static str {
+pub(crate) fn open_runs(source: &impl Source) -> &'static str {
     const { assert!(STATUS_ENDED_FROM == 3) };
     match dialect(source) {
         Dialect::Sqlite => "(select * from runs where status < 3) r",

@@ -9,7 +9,7 @@ use crate::query::{
     Committed, Counts, JobQuery, JobRecord, JobView, Loaded, RunQuery, RunView, SkipQuery, SkipView,
 };
 use crate::sqlite::Sqlite;
-use crate::{StoreError, fold::Folded, keys, prune, read};
+use crate::{PrunePass, Pruned, StoreError, Usage, fold::Folded, keys, prune, read};
 
 /// The durable record. Cheap to clone; all clones are one store.
 #[derive(Clone, Debug)]
@@ -137,13 +137,42 @@ impl Store {
         each!(self, memory => memory.counts(), database => read::counts(&**database))
     }
 
-    /// Forgets ended runs and skips that are older than their job's history says, and definitions that no run
-    /// refers to. Returns the runs, whose logs may go now.
+    /// Forgets ended runs and skips that are older than their job's history or the pass's limits say, and definitions
+    /// that no run refers to.
     ///
-    /// One call looks at a bounded slice of the jobs and forgets about `limit` runs; the next call goes on where
-    /// it stopped. Call it now and then, and again at once while it returns many.
-    pub async fn prune(&self, now: Millis, limit: u32) -> Result<Vec<RunId>, StoreError> {
-        each!(self, memory => memory.prune(now, limit), database => prune::prune(&**database, now, limit))
+    /// One call looks at a bounded slice of the jobs and forgets at most `rows_max` rows, so that no commit waits for
+    /// long. Call it again until the pass is over.
+    pub async fn prune(&self, pass: &mut PrunePass, rows_max: u32) -> Result<Pruned, StoreError> {
+        each!(self, memory => memory.prune(pass, rows_max), database => prune::prune(&**database, pass, rows_max))
+    }
+
+    /// How much of the disk the record takes. In memory that is nothing.
+    pub async fn usage(&self) -> Result<Usage, StoreError> {
+        each!(self, _memory => Ok(Usage::default()), database => database.usage())
+    }
+
+    /// Gives free pages of the database back to the file system, at most so many, where the database does not do so by
+    /// itself.
+    pub async fn shrink(&self, pages_max: u32) -> Result<(), StoreError> {
+        match &self.backend {
+            Backend::Sqlite(sqlite) => sqlite.shrink(pages_max).await,
+            Backend::Memory(_) | Backend::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// The number of newest runs to keep of each job, as [`Retention::runs_max`], so that about this part of all runs is
+    /// left: jobs with the longest histories give first. `None` where the disk is not the store's own business: in
+    /// memory, and on a database server, whose operator sees to it.
+    pub async fn cap_for(&self, part: f64) -> Result<Option<u32>, StoreError> {
+        match &self.backend {
+            Backend::Sqlite(sqlite) => prune::cap_for(&**sqlite, part).await.map(Some),
+            Backend::Memory(_) | Backend::Postgres(_) => Ok(None),
+        }
+    }
+
+    /// Which of these runs are recorded.
+    pub async fn known_runs(&self, runs: &[RunId]) -> Result<Vec<RunId>, StoreError> {
+        each!(self, memory => memory.known_runs(runs), database => prune::known_runs(&**database, runs))
     }
 
     /// The number of the server with this name, below 1024: the same at every start, and nobody else's. `name` is kept

@@ -279,4 +279,6 @@ pub struct Problem {
     pub file: String,
     /// Whether the file is not in force.
     pub severity: String,
+    /// What is wrong.
+    pub message: String,
 }

@@ -64,6 +64,19 @@ impl Api {
         self.json(self.request(Method::GET, path)?.query(query)).await
     }
 
+    /// How the server is; it says so also when it is not well.
+    pub async fn health<T: DeserializeOwned>(&self) -> Result<(T, Value), Failure> {
+        let url = self.url.join("health").map_err(|error| Failure::usage(error.to_string()))?;
+        let answer = self.client.get(url).send().await.map_err(|error| self.unreachable(&error))?;
+        let bytes = answer.bytes().await.map_err(|error| self.unreachable(&error))?;
+        let value: Value =
+            serde_json::from_slice(&bytes).map_err(|_| self.not_cadran("its answer is not JSON"))?;
+        match serde_json::from_value(value.clone()) {
+            Ok(shape) => Ok((shape, value)),
+            Err(error) => Err(self.not_cadran(&format!("its health lacks something: {error}"))),
+        }
+    }
+
     /// Asks for bytes.
     pub async fn bytes(&self, path: &[&str], query: &[(&str, String)]) -> Result<Vec<u8>, Failure> {
         let response = self.send(self.request(Method::GET, path)?.query(query)).await?;

@@ -30,7 +30,7 @@ pub use table::{Cell, Colour, Table, instant, status_colour, took};
 pub use wait::wait_for;
 
 use crate::commands::{
-    executors, history, jobs, logs, open, pause, ps, resume, retry, show, stop, trigger, why,
+    executors, history, jobs, logs, open, pause, ps, resume, retry, show, status, stop, trigger, why,
 };
 
 /// Which server, and how to answer.
@@ -63,6 +63,7 @@ pub struct ClientOptions {
 )]
 pub enum Commands {
     Trigger(trigger::Args),
+    Status(status::Args),
     Ps(ps::Args),
     Show(show::Args),
     Why(why::Args),
@@ -82,6 +83,7 @@ impl Commands {
     pub fn run(self) -> ExitCode {
         match self {
             Commands::Trigger(args) => block_on(args.client.json, trigger::run(args)),
+            Commands::Status(args) => block_on(args.client.json, status::run(args)),
             Commands::Ps(args) => block_on(args.client.json, ps::run(args)),
             Commands::Show(args) => block_on(args.client.json, show::run(args)),
             Commands::Why(args) => block_on(args.client.json, why::run(args)),

@@ -18,6 +18,7 @@ pub mod retry;
 pub mod run;
 pub mod serve;
 pub mod show;
+pub mod status;
 pub mod stop;
 pub mod time;
 pub mod trigger;

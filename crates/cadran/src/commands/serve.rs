@@ -4,11 +4,11 @@ use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use cadran_core::{Dialect, Executor, GroupName, Order, Seats, Start, Work, Zone};
+use cadran_core::{Dialect, Executor, GroupName, Job, Order, Seats, Start, Work, Zone};
 use cadran_engine::{Engine, Event, JobChange, Options};
 use cadran_exec::worker::Presence;
 use cadran_exec::{Hub, HubOptions, Local, LocalOptions, LogDir, Remote, RemoteOptions, Tokens};
@@ -17,7 +17,7 @@ use cadran_place::Limits;
 use cadran_spec::{
     Caller, Change, Diagnostic, FileDiagnostics, Folder, ReadOptions, Scan, WatchHandle, WatchOptions,
 };
-use cadran_store::Store;
+use cadran_store::{Retention, Store};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use tokio::net::TcpListener;
@@ -25,6 +25,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::defaults;
 use crate::server::clock::{self, Clock};
+use crate::server::retention::{self, Pruner};
 use crate::server::sd_notify::Supervisor;
 use crate::server::turn::Orders;
 use crate::server::{self, Desk, Executors, JobFiles, Line, Problems, fatal, revive};
@@ -82,6 +83,21 @@ pub struct Args {
     /// Milliseconds for which an executor that does not register again is believed to be there.
     #[arg(long, hide = true)]
     executor_silent_ms: Option<u64>,
+    /// Keep ended runs so many days at most, whatever their job asks for.
+    #[arg(long, env = "CADRAN_KEEP_DAYS", value_name = "DAYS")]
+    keep_days: Option<u32>,
+    /// Keep so many of the newest runs of each job at most, whatever the job asks for.
+    #[arg(long, env = "CADRAN_KEEP_RUNS", value_name = "N")]
+    keep_runs: Option<u32>,
+    /// What the SQLite database may have in use, as 512MiB or 2GiB; the longest histories give first.
+    #[arg(long, env = "CADRAN_KEEP_DATABASE", value_name = "SIZE", value_parser = retention::bytes, default_value = "1GiB")]
+    keep_database: u64,
+    /// What all logs together may take of the disk; the oldest go first.
+    #[arg(long, env = "CADRAN_KEEP_LOGS", value_name = "SIZE", value_parser = retention::bytes, default_value = "768MiB")]
+    keep_logs: u64,
+    /// Milliseconds between two passes over what is past its retention.
+    #[arg(long, hide = true)]
+    prune_rest_ms: Option<u64>,
     /// Milliseconds a worker that is silent is believed to be at work.
     #[arg(long, hide = true)]
     worker_lease_ms: Option<u64>,
@@ -178,14 +194,20 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         Executors::new(line.clone(), clock, remote.clone(), hub.clone(), roster_file, &mut engine, typed);
     let executors = Arc::new(executors);
     let _ = presence.set(executors.clone());
-    let files = revive::restore(&store, &mut engine, found, last_log, clock.now()).await?;
     let reading = ReadOptions { default_zone: zone, ..ReadOptions::default() };
+    let problems = Problems::default();
+    for damage in [local.damage(), remote.damage(), hub.damage()].into_iter().flatten() {
+        let help = "check the disk; runs that were on when the server ended may be started again";
+        problems.add(None, &damage.path.display().to_string(), "error", "damaged", damage.to_string(), help);
+    }
+    let from_file = |source: &str| job_of_file(&jobs, source, &reading);
+    let files =
+        revive::restore(&store, &mut engine, found, last_log, clock.now(), from_file, &problems).await?;
     let mut folder = Folder::new(&jobs, reading.clone());
     folder.known(files);
     folder
         .known_children(engine.catalog().parents().map(|(name, children)| (name.clone(), children.to_vec())));
     // The files are read before the first tick: what was edited or deleted while the server was away counts.
-    let problems = Problems::default();
     let scan = folder.scan(clock::wall());
     engine.handle(Event::Jobs(take_scan(scan, &jobs, &problems)), clock.now());
     let job_count = engine.catalog().len();
@@ -203,9 +225,12 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     if !args.no_executor_jobs {
         executors.let_write(JobFiles::new(&jobs, reading, watch.caller(), line, store.clone()));
     }
-    let pruning = tokio::spawn(prune(store.clone(), logs.clone()));
+    let pruner = Pruner::new(retention_of(&args), store.clone(), logs.clone());
+    let disk = pruner.report();
+    let pruning = tokio::spawn(pruner.run());
 
     let desk = Desk::new(&running, problems).with_executors(executors.clone()).with_local(local.clone());
+    let desk = desk.with_disk(disk);
     let desk = Arc::new(desk);
     let sessions = Sessions::open(&args.data.join("sessions.json"));
     let api = ApiState::new(desk, store, logs, token.hash()).with_sessions(sessions, args.host_name.clone());
@@ -503,16 +528,15 @@ fn take_scan(scan: Scan, root: &Path, problems: &Problems) -> Vec<JobChange> {
     if scan.diagnostics_changed {
         let views: Vec<FileProblem> =
             scan.diagnostics.iter().flat_map(|file| problem_views(file, root)).collect();
-        let mut shown = problems.write().unwrap_or_else(PoisonError::into_inner);
-        for view in views.iter().filter(|view| !shown.contains(view)) {
+        for view in problems.set_files(views) {
             tracing::warn!(file = %view.file, line = view.line, column = view.column, "{}", view.message);
         }
-        *shown = views;
     }
     let changes = scan.changes.into_iter();
     changes
         .map(|change| match change {
             Change::Put { job, definition, source, source_mark } => {
+                problems.settle(&job.name);
                 JobChange::Put { job, definition, source, source_mark }
             }
             Change::Remove { name } => JobChange::Remove { name },
@@ -558,32 +582,26 @@ fn watch(
     watch.context("cannot watch the jobs folder")
 }
 
-/// Cleans away runs past their retention, and their logs, in small slices.
-async fn prune(store: Store, logs: LogDir) {
-    let mut every = tokio::time::interval(defaults::PRUNE_EVERY);
-    loop {
-        every.tick().await;
-        loop {
-            match store.prune(clock::wall(), defaults::PRUNE_SLICE).await {
-                Ok(runs) if runs.is_empty() => break,
-                Ok(runs) => {
-                    let logs = logs.clone();
-                    let removed = tokio::task::spawn_blocking(move || {
-                        for run in runs {
-                            if let Err(error) = logs.remove(run) {
-                                tracing::warn!(%run, %error, "could not remove the logs of a run");
-                            }
-                        }
-                    });
-                    let _ = removed.await;
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "could not clean the history; trying again later");
-                    break;
-                }
-            }
-        }
+/// What is kept at most, as it was typed.
+fn retention_of(args: &Args) -> retention::Options {
+    let mut options = retention::Options {
+        retention: Retention { days_max: args.keep_days, runs_max: args.keep_runs },
+        database_bytes_max: args.keep_database,
+        log_bytes_max: args.keep_logs,
+        ..retention::Options::default()
+    };
+    if let Some(rest) = args.prune_rest_ms.map(Duration::from_millis) {
+        (options.rest_min, options.rest_max) = (rest, rest);
     }
+    options
+}
+
+/// The job that a file of the jobs folder holds, if this version can read it.
+fn job_of_file(jobs: &Path, source: &str, options: &ReadOptions) -> Option<Job> {
+    let path = jobs.join(source);
+    let bytes = cadran_spec::read_file(&path).ok()?;
+    let stem = path.file_stem()?.to_str()?;
+    cadran_spec::read_job(&bytes, stem, options).ok().map(|parsed| parsed.job)
 }
 
 /// How long a reading of all job files may take before the log says so: a million files take about this long.

@@ -1,6 +1,6 @@
 //! What the API sees of the running server.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use cadran_core::{Command, Holding, JobId, JobName, Millis, Refusal, Reply, RunId, StepRecord, Waiting};
 use cadran_engine::Engine;
@@ -12,10 +12,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use super::clock;
 use super::exclusions::exclusions;
 use super::health::{self, HealthMonitor};
-use super::{Executors, Line, Running, fault};
-
-/// What is wrong with job files at this moment, as the watcher last saw it.
-pub type Problems = Arc<RwLock<Vec<FileProblem>>>;
+use super::retention::DiskReport;
+use super::{Executors, Line, Problems, Running, fault};
 
 /// A week: what an answer about the future may cover. More is a question for one job's calendar.
 const UPCOMING_MS_MAX: Millis = 7 * 86_400_000;
@@ -29,6 +27,7 @@ pub struct Desk {
     problems: Problems,
     executors: Option<Arc<Executors>>,
     local: Option<Arc<Local>>,
+    disk: DiskReport,
 }
 
 impl Desk {
@@ -42,12 +41,19 @@ impl Desk {
             problems,
             executors: None,
             local: None,
+            disk: DiskReport::default(),
         }
     }
 
     /// With the executor inside the server.
     pub fn with_local(mut self, local: Arc<Local>) -> Desk {
         self.local = Some(local);
+        self
+    }
+
+    /// With what the data takes of the disk.
+    pub fn with_disk(mut self, disk: DiskReport) -> Desk {
+        self.disk = disk;
         self
     }
 
@@ -154,7 +160,7 @@ impl Server for Desk {
     }
 
     fn file_problems(&self) -> Vec<FileProblem> {
-        self.problems.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.problems.all()
     }
 
     fn metrics(&self) -> String {
@@ -176,7 +182,7 @@ impl Server for Desk {
     }
 
     fn health(&self) -> Health {
-        self.health.health(self.local.as_deref())
+        Health { disk: self.disk.get(), ..self.health.health(self.local.as_deref()) }
     }
 
     fn now(&self) -> Millis {

@@ -11,7 +11,9 @@ pub mod inbox;
 mod indexer;
 mod job_files;
 pub mod metrics;
+mod problems;
 pub mod recorder;
+pub mod retention;
 pub mod revive;
 pub mod run_log;
 pub mod sd_notify;
@@ -31,10 +33,11 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-pub use desk::{Desk, Problems};
+pub use desk::Desk;
 pub use exclusions::exclusions;
 pub use executors::Executors;
 pub use job_files::JobFiles;
+pub use problems::Problems;
 
 use clock::Clock;
 use health::HealthMonitor;

@@ -5,24 +5,29 @@ use std::sync::Arc;
 
 use cadran_core::{Found, Job, JobId, JobName, Now, Refusal, RunId, TRIGGER_KEY_MS};
 use cadran_engine::{Engine, Event, Restored, RestoredJob, RestoredRun, Token};
-use cadran_spec::Decoder;
+use cadran_spec::{DecodeError, Decoder};
 use cadran_store::{Store, StoreError};
 use tokio::runtime::Handle;
 
-use super::Line;
 use super::turn::{Mail, Recall};
+use super::{Line, Problems};
 
 /// A job file as it was when it was last read: its path, its mark, and the job it held.
 pub type KnownFile = (Arc<str>, Arc<str>, JobName);
 
-/// Reads the record into a fresh engine, job by job in slices. A definition that cannot be read is left out and said:
-/// one bad row does not keep a server from starting.
+/// Reads the record into a fresh engine, job by job in slices.
+///
+/// A definition that cannot be read, as one that a newer version wrote, is taken from the job's file: `from_file` reads
+/// it. Without one the job is not in force, and that is a problem that is shown: one bad row does not keep a server from
+/// starting, and no schedule is dropped without a word.
 pub async fn restore(
     store: &Store,
     engine: &mut Engine,
     found: Vec<Found>,
     last_log: u64,
     now: Now,
+    from_file: impl Fn(&str) -> Option<Job>,
+    problems: &Problems,
 ) -> Result<Vec<KnownFile>, StoreError> {
     let (open, last_id) = store.load_runs().await?;
     let wanted: HashSet<JobId> = open.iter().map(|record| record.promise.job).collect();
@@ -37,14 +42,16 @@ pub async fn restore(
         let mut jobs = Vec::with_capacity(records.len());
         for record in records {
             let (id, name, revision) = (record.put.job, record.put.name, record.put.revision);
-            if record.removed_at.is_none() && !record.put.source.is_empty() {
-                files.push((record.put.source, record.put.source_mark, name.clone()));
-            }
+            let source = Arc::clone(&record.put.source);
+            let is_of_file = record.removed_at.is_none() && !source.is_empty();
             if wanted.contains(&id) {
                 current.insert(id, (name.clone(), revision));
             }
             match decoder.decode(name.clone(), &record.put.definition) {
                 Ok(job) => {
+                    if is_of_file {
+                        files.push((source, record.put.source_mark, name));
+                    }
                     if job.policy.skip_if_successful {
                         successes_of.push(id);
                     }
@@ -52,8 +59,17 @@ pub async fn restore(
                     jobs.push(RestoredJob { id, job, revision, removed_at, state: record.state });
                 }
                 Err(error) => {
-                    tracing::error!(job = %name, %error, "the stored definition cannot be read");
-                    restored.unread.push((id, name, revision));
+                    let job = from_file(&source).filter(|job| is_of_file && job.name == name);
+                    tell_unread(problems, &name, &source, &error, job.is_some(), record.removed_at.is_some());
+                    match job {
+                        Some(job) => {
+                            // Without its mark, so that the folder reads it again and this version's definition is kept.
+                            files.push((source, "".into(), name));
+                            let removed_at = record.removed_at;
+                            jobs.push(RestoredJob { id, job, revision, removed_at, state: record.state });
+                        }
+                        None => restored.unread.push((id, name, revision)),
+                    }
                 }
             }
         }
@@ -73,6 +89,34 @@ pub async fn restore(
     }
     engine.restore(restored, now);
     Ok(files)
+}
+
+/// Says that a stored definition cannot be read, and what became of the job.
+fn tell_unread(
+    problems: &Problems,
+    name: &JobName,
+    source: &str,
+    error: &DecodeError,
+    is_kept: bool,
+    is_removed: bool,
+) {
+    if is_removed {
+        tracing::warn!(job = %name, %error, "the stored definition of a removed job cannot be read");
+        return;
+    }
+    if is_kept {
+        tracing::warn!(job = %name, %error, file = source, "the job was taken from its file instead");
+        let message = format!("{error}; the job was taken from its file instead");
+        let help = "nothing needs to be done, unless the file uses what only the newer version knows";
+        problems.add(None, source, "warning", "stored_definition", message, help);
+        return;
+    }
+    tracing::error!(job = %name, %error, "the job is not in force: its stored definition cannot be read");
+    let message = format!(
+        "the job {name} is not in force: {error}, and no file gives it in a form that this version reads"
+    );
+    let help = "start the version that wrote it, or write its job file so that this version reads it";
+    problems.add(Some(name.clone()), source, "error", "stored_definition", message, help);
 }
 
 async fn older(

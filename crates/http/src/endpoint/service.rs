@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::error::{ApiError, ErrorBody};
 use crate::request::{Fields, NoFields};
 use crate::view::ProblemItem;
-use crate::{ApiState, Health};
+use crate::{ApiState, DiskUse, Health};
 
 /// What is wrong with job files.
 #[derive(Serialize, ToSchema)]
@@ -97,6 +97,7 @@ pub(super) struct HealthItem {
     batch_age_ms: Option<Millis>,
     /// Since the executor inside the server last showed that it works.
     executor_age_ms: Option<Millis>,
+    disk: DiskUse,
 }
 
 impl From<Health> for HealthItem {
@@ -118,6 +119,7 @@ impl From<Health> for HealthItem {
             store_age_ms: health.store_age_ms,
             batch_age_ms: health.batch_age_ms,
             executor_age_ms: health.executor_age_ms,
+            disk: health.disk,
         }
     }
 }

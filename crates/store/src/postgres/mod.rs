@@ -7,7 +7,6 @@ mod servers;
 mod write;
 
 use std::str::FromStr;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -40,8 +39,6 @@ pub(crate) struct Postgres {
     readers: PgPool,
     options: PgConnectOptions,
     horizon: Horizon,
-    /// The job at which the next prune goes on.
-    prune_from: AtomicU32,
 }
 
 fields!(PgRow);
@@ -75,13 +72,7 @@ impl Postgres {
             .max_connections(READERS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_lazy_with(options.clone());
-        let postgres = Postgres {
-            writers,
-            readers,
-            options,
-            horizon: Horizon::default(),
-            prune_from: AtomicU32::new(0),
-        };
+        let postgres = Postgres { writers, readers, options, horizon: Horizon::default() };
         // What an earlier process left between the horizon and the end may be more than one period.
         postgres.raise_horizon_to_end().await.map_err(|error| StoreError::from_sqlx("open", key, error))?;
         Ok(postgres)

@@ -10,13 +10,13 @@ mod servers;
 mod write;
 
 use std::path::Path;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use futures::TryStreamExt;
 use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
+    SqliteSynchronous,
 };
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Transaction};
 
@@ -47,8 +47,6 @@ pub(crate) struct Sqlite {
     writer: SqlitePool,
     readers: SqlitePool,
     path: String,
-    /// The job at which the next prune goes on.
-    prune_from: AtomicU32,
 }
 
 fields!(SqliteRow);
@@ -80,6 +78,8 @@ impl Sqlite {
         let writer = options
             .clone()
             .thread_name(|_| "store-writer".into())
+            // Free pages can be given back; in force for databases that are made from now on.
+            .auto_vacuum(SqliteAutoVacuum::Incremental)
             .pragma("cache_size", (-WRITER_CACHE_KIB).to_string())
             .pragma("wal_autocheckpoint", CHECKPOINT_PAGES.to_string())
             .pragma("journal_size_limit", LOG_BYTES_MAX.to_string());
@@ -102,7 +102,7 @@ impl Sqlite {
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .test_before_acquire(false)
             .connect_lazy_with(options.thread_name(|at| format!("store-reader-{at}")).read_only(true));
-        Ok(Sqlite { writer, readers, path: path.to_owned(), prune_from: AtomicU32::new(0) })
+        Ok(Sqlite { writer, readers, path: path.to_owned() })
     }
 
     pub(crate) async fn ping(&self) -> Result<(), StoreError> {

@@ -2,7 +2,7 @@ use cadran_core::{
     Batch, JobId, Promise, RunStatus, RunUpdate, SeatRecord, SeatStatus, Skip, SkipReason, StepRecord,
     StepStatus, share_of,
 };
-use cadran_store::{LIMIT_MAX, RunQuery, SkipQuery, StoreError};
+use cadran_store::{LIMIT_MAX, PrunePass, Retention, RunQuery, SkipQuery, StoreError};
 
 use crate::backend::Fixture;
 use crate::rows::*;
@@ -189,7 +189,7 @@ pub(crate) async fn a_closed_store_says_so(fixture: &Fixture) {
         store.commit(&jobs(1)).await.unwrap_err(),
         store.load().await.unwrap_err(),
         store.ping().await.unwrap_err(),
-        store.prune(0, 1).await.unwrap_err(),
+        store.prune(&mut PrunePass::new(0, Retention::default()), 1).await.unwrap_err(),
     ] {
         assert!(matches!(error, StoreError::Closed(_)) && !error.is_transient(), "{error}");
     }

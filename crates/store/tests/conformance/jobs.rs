@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use cadran_core::{Batch, History, JobId, JobPut, JobRemoved, JobState};
-use cadran_store::{JobQuery, Loaded, Store};
+use cadran_store::{JobQuery, Loaded, PrunePass, Pruned, Retention, Store};
 
 use crate::backend::Fixture;
 use crate::rows::*;
@@ -16,7 +16,8 @@ pub(crate) async fn a_new_store_is_empty(fixture: &Fixture) {
     assert_eq!(store.run(run(1)).await.unwrap(), None);
     assert_eq!(store.definition(JobId(1), 1).await.unwrap(), None);
     assert_eq!(store.last_successes(&[]).await.unwrap(), []);
-    assert_eq!(store.prune(0, 10).await.unwrap(), []);
+    let mut pass = PrunePass::new(0, Retention::default());
+    assert_eq!(store.prune(&mut pass, 10).await.unwrap(), Pruned::default());
 }
 
 pub(crate) async fn jobs_come_back_as_they_were_put(fixture: &Fixture) {

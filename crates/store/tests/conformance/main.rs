@@ -76,7 +76,9 @@ suite! {
         counts_keep_the_newest,
         open_runs_are_never_forgotten,
         slices_are_bounded_and_go_on,
-        old_definitions_go_with_their_runs;
+        old_definitions_go_with_their_runs,
+        one_pass_forgets_all_of_a_long_history,
+        the_limits_of_a_pass_are_for_all_jobs;
     servers:
         every_server_has_a_number_of_its_own_for_good,
         a_record_is_one_servers_at_a_time,

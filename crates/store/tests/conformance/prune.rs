@@ -1,5 +1,5 @@
 use cadran_core::{Batch, History, JobId, JobPut, RunStatus};
-use cadran_store::{RunQuery, SkipQuery};
+use cadran_store::{PrunePass, Retention, RunQuery, SkipQuery};
 
 use crate::backend::Fixture;
 use crate::rows::*;
@@ -9,17 +9,21 @@ async fn left(fixture: &Fixture) -> Vec<u64> {
     views.iter().rev().map(|view| view.record.promise.run.raw()).collect()
 }
 
-/// Prunes until a whole pass has found nothing more.
-async fn prune_all(fixture: &Fixture, now: i64, limit: u32) -> Vec<u64> {
+/// One whole pass.
+async fn prune_with(fixture: &Fixture, now: i64, retention: Retention, rows_max: u32) -> Vec<u64> {
     let mut gone = Vec::new();
-    let mut quiet = 0;
-    while quiet < 3 {
-        let slice = fixture.store.prune(now, limit).await.unwrap();
-        quiet = if slice.is_empty() { quiet + 1 } else { 0 };
-        gone.extend(slice.iter().map(|run| run.raw()));
+    let mut pass = PrunePass::new(now, retention);
+    while !pass.is_over() {
+        let pruned = fixture.store.prune(&mut pass, rows_max).await.unwrap();
+        assert!(pruned.runs.len() <= rows_max as usize, "{} of {rows_max}", pruned.runs.len());
+        gone.extend(pruned.runs.iter().map(|run| run.raw()));
     }
     gone.sort_unstable();
     gone
+}
+
+async fn prune_all(fixture: &Fixture, now: i64, rows_max: u32) -> Vec<u64> {
+    prune_with(fixture, now, Retention::default(), rows_max).await
 }
 
 pub(crate) async fn days_are_counted_from_the_end(fixture: &Fixture) {
@@ -121,10 +125,8 @@ pub(crate) async fn slices_are_bounded_and_go_on(fixture: &Fixture) {
         })
         .await
         .unwrap();
-    let first = store.prune(9 * DAY, 50).await.unwrap();
-    assert!((1..=50).contains(&first.len()), "{}", first.len());
-    let gone = prune_all(fixture, 9 * DAY, 1000).await;
-    assert_eq!(gone.len() + first.len(), 6000);
+    let gone = prune_all(fixture, 9 * DAY, 50).await;
+    assert_eq!(gone.len(), 6000);
     assert!(gone.iter().all(|raw| *raw <= 6000));
     let kept = store.runs(&RunQuery { before: Some(run(6001)), ..RunQuery::default() }).await.unwrap();
     assert_eq!(kept.len(), 0);
@@ -158,4 +160,60 @@ pub(crate) async fn old_definitions_go_with_their_runs(fixture: &Fixture) {
     store.commit(&updated(vec![ended(4, 4)])).await.unwrap();
     assert_eq!(prune_all(fixture, 0, 10).await, [3]);
     assert_eq!(known().await, [4]);
+}
+
+/// One job that runs often leaves more rows behind than one slice takes.
+pub(crate) async fn one_pass_forgets_all_of_a_long_history(fixture: &Fixture) {
+    let store = &fixture.store;
+    let jobs = vec![
+        JobPut { history: History::Days(1), ..put(0) },
+        JobPut { history: History::Count(7), ..put(1) },
+        JobPut { history: History::Count(7), ..put(2) },
+    ];
+    store.commit(&Batch { jobs, ..Batch::default() }).await.unwrap();
+    let rows = || (1..=4_000u64).map(|raw| (raw, (raw % 2) as u32));
+    store
+        .commit(&Batch {
+            promised: rows().map(|(raw, job)| promise(raw, job, raw as i64)).collect(),
+            runs: rows().map(|(raw, _)| ended(raw, raw as i64)).collect(),
+            skips: rows().map(|(raw, job)| skip(raw + 10_000, job, 1)).collect(),
+            ..Batch::default()
+        })
+        .await
+        .unwrap();
+    // One that is still on is not among the seven.
+    store.commit(&Batch { promised: vec![promise(4_001, 1, 4_001)], ..Batch::default() }).await.unwrap();
+    assert_eq!(prune_all(fixture, 9 * DAY, 100).await.len(), 4_000 - 7);
+    assert_eq!(left(fixture).await, [3987, 3989, 3991, 3993, 3995, 3997, 3999, 4001]);
+    let skips = store.skips(&SkipQuery::default()).await.unwrap();
+    assert_eq!(skips.len(), 7);
+    assert_eq!(prune_all(fixture, 9 * DAY, 100).await, [0u64; 0]);
+}
+
+/// What the server keeps at most counts for every job, and a job that keeps less keeps less.
+pub(crate) async fn the_limits_of_a_pass_are_for_all_jobs(fixture: &Fixture) {
+    let store = &fixture.store;
+    let jobs = vec![
+        JobPut { history: History::Days(100), ..put(0) },
+        JobPut { history: History::Count(2), ..put(1) },
+    ];
+    store.commit(&Batch { jobs, ..Batch::default() }).await.unwrap();
+    let rows = || (1..=20u64).map(|raw| (raw, (raw % 2) as u32));
+    store
+        .commit(&Batch {
+            promised: rows().map(|(raw, job)| promise(raw, job, raw as i64)).collect(),
+            runs: rows().map(|(raw, _)| ended(raw, raw as i64 * DAY)).collect(),
+            ..Batch::default()
+        })
+        .await
+        .unwrap();
+    let by_count = Retention { runs_max: Some(5), ..Retention::default() };
+    assert_eq!(prune_with(fixture, 21 * DAY, by_count, 3).await.len(), 5 + 8);
+    assert_eq!(left(fixture).await, [12, 14, 16, 17, 18, 19, 20]);
+    let by_days = Retention { days_max: Some(4), ..Retention::default() };
+    assert_eq!(prune_with(fixture, 21 * DAY, by_days, 3).await, [12, 14, 16]);
+    // Older ones count first, so that the newest are not counted away with them.
+    let both = Retention { days_max: Some(2), runs_max: Some(1) };
+    assert_eq!(prune_with(fixture, 21 * DAY, both, 3).await, [17, 18]);
+    assert_eq!(store.known_runs(&[run(1), run(18), run(19), run(20)]).await.unwrap(), [run(19), run(20)]);
 }
