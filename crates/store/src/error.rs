@@ -22,6 +22,8 @@ pub enum StoreError {
     Value(Failure),
     /// What is recorded cannot be read: a damaged file, or rows of a newer version.
     Damaged(Failure),
+    /// The record was written by a newer version of the program.
+    Newer(Failure),
     /// [`crate::Store::close`] was called before.
     Closed(Failure),
 }
@@ -55,6 +57,7 @@ impl StoreError {
             | StoreError::Conflict(failure)
             | StoreError::Value(failure)
             | StoreError::Damaged(failure)
+            | StoreError::Newer(failure)
             | StoreError::Closed(failure) => Some(failure),
         }
     }
@@ -83,6 +86,9 @@ impl StoreError {
             StoreError::Damaged(_) => {
                 "restore the database from a backup, or start the version that wrote it"
             }
+            StoreError::Newer(_) => {
+                "start that version or a later one, or restore a backup from before it was used; nothing was changed"
+            }
             StoreError::Closed(_) => "the server is stopping",
         }
     }
@@ -95,18 +101,25 @@ impl StoreError {
         StoreError::Damaged(Failure { operation, key: key.to_string(), detail: detail.to_string() })
     }
 
-    /// An error while bringing the tables up to date.
-    pub(crate) fn from_migrate(key: &str, error: sqlx::migrate::MigrateError) -> StoreError {
+    /// An error while bringing the tables up to date. `writer` is the version of the program that used them last.
+    pub(crate) fn from_migrate(
+        key: &str,
+        error: sqlx::migrate::MigrateError,
+        writer: Option<String>,
+    ) -> StoreError {
         use sqlx::migrate::MigrateError;
         match error {
             MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
                 StoreError::from_sqlx("open", key, error)
             }
-            MigrateError::VersionMissing(version) => StoreError::damaged(
-                "open",
-                key,
-                format_args!("its tables are of a newer version (migration {version} is not known here)"),
-            ),
+            MigrateError::VersionMissing(version) => {
+                let writer =
+                    writer.map_or("a version that did not say which".into(), |it| format!("cadran {it}"));
+                let here = env!("CARGO_PKG_VERSION");
+                let detail =
+                    format!("{writer} changed its tables in a way that {here} does not know ({version})");
+                StoreError::Newer(Failure { operation: "open", key: key.to_owned(), detail })
+            }
             other => StoreError::damaged("open", key, other),
         }
     }
@@ -209,6 +222,7 @@ impl fmt::Display for StoreError {
             StoreError::Conflict(_) => "a value contradicts the record",
             StoreError::Value(_) => "a value cannot be kept",
             StoreError::Damaged(_) => "the record cannot be read",
+            StoreError::Newer(_) => "the record is of a newer version",
             StoreError::Closed(_) => "the store is closed",
         };
         let Some(failure) = self.failure() else { return f.write_str(what) };

@@ -33,6 +33,7 @@ mod keys;
 mod memory;
 mod packed;
 mod postgres;
+mod program;
 mod prune;
 mod query;
 mod read;

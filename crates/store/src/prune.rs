@@ -140,7 +140,11 @@ async fn next_stage(store: &impl Forget, pass: &mut PrunePass) -> Result<Stage, 
                 "select max(job) from (select job from jobs where job >= $1 order by job limit $2) slice";
             let mut last = None;
             let question = Question::new("prune", sql).int(pass.from).int(JOBS_PER_CALL);
-            store.each(question, &mut |row| Ok(last = row.maybe_int(0)?)).await?;
+            let answer = &mut |row: &dyn Fields| {
+                last = row.maybe_int(0)?;
+                Ok(())
+            };
+            store.each(question, answer).await?;
             let Some(last) = last else { return Ok(Stage::Over) };
             (pass.jobs, pass.from) = (pass.from..=last, last + 1);
             for table in [&RUNS, &SKIPS] {
@@ -235,7 +239,11 @@ async fn has_old_definitions(store: &impl Forget, jobs: &RangeInclusive<i64>) ->
          (select r.revision from runs r where r.job = d.job order by r.run limit 1), d.revision + 1) limit 1";
     let mut found = false;
     let question = Question::new("prune", sql).about("definitions").int(*jobs.start()).int(*jobs.end());
-    store.each(question, &mut |_| Ok(found = true)).await?;
+    let answer = &mut |_: &dyn Fields| {
+        found = true;
+        Ok(())
+    };
+    store.each(question, answer).await?;
     Ok(found)
 }
 
@@ -275,9 +283,11 @@ pub(crate) async fn known_runs(source: &impl Source, runs: &[RunId]) -> Result<V
         }
     };
     let mut known = Vec::new();
-    source
-        .each(Question::new("known_runs", sql).text(list), &mut |row| Ok(known.push(code::run(row.int(0)?))))
-        .await?;
+    let answer = &mut |row: &dyn Fields| {
+        known.push(code::run(row.int(0)?));
+        Ok(())
+    };
+    source.each(Question::new("known_runs", sql).text(list), answer).await?;
     Ok(known)
 }
 

@@ -197,9 +197,14 @@ fn tables_of_a_newer_version_are_left_alone() {
             .execute(&mut other)
             .await
             .unwrap();
+        sqlx::query("update program set version = '9.8.7'").execute(&mut other).await.unwrap();
         other.close().await.unwrap();
         let error = Store::open(&url).await.unwrap_err();
-        assert!(!error.is_transient() && error.to_string().contains("newer version"), "{error}");
+        assert!(matches!(error, StoreError::Newer(_)) && !error.is_transient(), "{error}");
+        let where_is_it = path.display().to_string();
+        for part in ["cadran 9.8.7", "start that version or a later one", "9999", where_is_it.as_str()] {
+            assert!(error.to_string().contains(part), "{part:?} in {error}");
+        }
     });
 }
 

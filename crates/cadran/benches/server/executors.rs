@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cadran::server::clock::{self, Clock};
 use cadran::server::turn::Orders;
-use cadran::server::{self, Executors, Line, Running, revive};
+use cadran::server::{self, Executors, Line, Problems, Running, revive};
 use cadran_core::{
     Body, Dialect, Executor, GroupName, Overlap, Policy, Route, RunStatus, Step, Target, Work,
 };
@@ -294,7 +294,9 @@ async fn start(dir: &std::path::Path) -> (Running, String) {
         Hub::open(HubOptions::new(dir), move || clock.now(), line.sink(), |_| {}).expect("a ledger");
     let limits = Limits { slots: usize::MAX, ..Limits::default() };
     let mut engine = Engine::new(Options { limits, ..Options::default() });
-    revive::restore(&store, &mut engine, Vec::new(), 0, clock.now()).await.expect("the record can be read");
+    revive::restore(&store, &mut engine, Vec::new(), 0, clock.now(), |_| None, &Problems::default())
+        .await
+        .expect("the record can be read");
     let executors =
         Executors::new(line.clone(), clock, remote.clone(), Arc::new(hub), roster, &mut engine, Vec::new());
     let executors = Arc::new(executors);

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cadran::server::clock::{self, Clock};
 use cadran::server::turn::Orders;
-use cadran::server::{self, Line, Running, revive};
+use cadran::server::{self, Line, Problems, Running, revive};
 use cadran_core::{
     Body, Job, JobName, Millis, Order, Policy, Schedule, ScheduleAction, ScheduleEntry, Step, Work, Zone,
 };
@@ -127,7 +127,7 @@ impl World {
         let (clock, line, seen) = (Clock::start(), Line::default(), Arc::new(Seen::default()));
         let limits = Limits { slots: usize::MAX, ..Limits::default() };
         let mut engine = Engine::new(Options { limits, ..Options::default() });
-        revive::restore(&store, &mut engine, Vec::new(), 0, clock.now())
+        revive::restore(&store, &mut engine, Vec::new(), 0, clock.now(), |_| None, &Problems::default())
             .await
             .expect("the record can be read");
         let executor = if delay.is_zero() {

@@ -15,9 +15,9 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 
 use horizon::Horizon;
 
-use crate::StoreError;
 use crate::error::Failure;
 use crate::source::{Dialect, EachRow, Question, Source, Value, fields};
+use crate::{StoreError, program};
 
 /// Connections that write: the loop commits one batch after another, and a prune must not stand in its way.
 const WRITERS: u32 = 2;
@@ -54,10 +54,12 @@ impl Postgres {
             .disable_statement_logging();
         let key = place(&options);
         let mut first = connect(&options, &key).await?;
-        sqlx::migrate!("migrations/postgres")
-            .run(&mut first)
-            .await
-            .map_err(|error| StoreError::from_migrate(&key, error))?;
+        if let Err(error) = sqlx::migrate!("migrations/postgres").run(&mut first).await {
+            let written_by = sqlx::query_scalar(program::VERSION).fetch_one(&mut first).await;
+            return Err(StoreError::from_migrate(&key, error, written_by.ok()));
+        }
+        let put = sqlx::query(program::PUT).bind(program::OWN_VERSION).execute(&mut first).await;
+        put.map_err(|error| StoreError::from_sqlx("open", &key, error))?;
         // A failed goodbye changes nothing.
         let _ = first.close().await;
         let writers = PgPoolOptions::new()

@@ -1,6 +1,6 @@
 use super::Postgres;
 use crate::prune::{Expired, Forget, Pruned, run_ids};
-use crate::source::{Question, Source};
+use crate::source::{Fields, Question, Source};
 use crate::{StoreError, Usage};
 
 const RUNS: &str = "delete from runs where run = any($1) and status >= 3 returning run";
@@ -43,7 +43,11 @@ impl Postgres {
         let sql = "select cast(coalesce(sum(pg_total_relation_size(c.oid)), 0) as bigint) from pg_class c \
              where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace";
         let mut bytes = 0;
-        self.each(Question::new("usage", sql), &mut |row| Ok(bytes = row.int(0)?.unsigned_abs())).await?;
+        let answer = &mut |row: &dyn Fields| {
+            bytes = row.int(0)?.unsigned_abs();
+            Ok(())
+        };
+        self.each(Question::new("usage", sql), answer).await?;
         Ok(Usage { disk: bytes, used: bytes, free: 0 })
     }
 }

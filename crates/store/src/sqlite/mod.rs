@@ -20,9 +20,9 @@ use sqlx::sqlite::{
 };
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Transaction};
 
-use crate::StoreError;
 use crate::error::Failure;
 use crate::source::{Dialect, EachRow, Question, Source, Value, fields};
+use crate::{StoreError, program};
 
 /// Questions answered at once. More would only share the same disk and two or three cores.
 const READERS: u32 = 4;
@@ -93,10 +93,11 @@ impl Sqlite {
             .connect_with(writer)
             .await
             .map_err(failed)?;
-        sqlx::migrate!("migrations/sqlite")
-            .run(&writer)
-            .await
-            .map_err(|error| StoreError::from_migrate(path, error))?;
+        if let Err(error) = sqlx::migrate!("migrations/sqlite").run(&writer).await {
+            let written_by = sqlx::query_scalar(program::VERSION).fetch_one(&writer).await;
+            return Err(StoreError::from_migrate(path, error, written_by.ok()));
+        }
+        sqlx::query(program::PUT).bind(program::OWN_VERSION).execute(&writer).await.map_err(failed)?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
