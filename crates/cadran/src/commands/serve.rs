@@ -430,7 +430,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// What the server itself keeps in its data directory. Other files there are left as they are: job files are the
 /// user's.
-const OURS: [&str; 6] = ["lock", "server-name", "server.json", "executors.yaml", "exec", "logs"];
+const OURS: [&str; 7] =
+    ["lock", "server-name", "server.json", "sessions.json", "executors.yaml", "exec", "logs"];
 
 /// The data is for its owner alone: what an older version left open to others is closed, and a directory of somebody else
 /// is refused. The database and the token are looked at where they are opened.

@@ -118,6 +118,7 @@ impl HealthMonitor {
             store_age_ms: millis(store_age),
             batch_age_ms: batch_age,
             executor_age_ms: executor_age.map(millis),
+            ..Health::default()
         }
     }
 

@@ -53,7 +53,7 @@ pub async fn hold() {
     }
     rig.local.submit(vec![Order::Close { run: RunId::from_raw(3) }]);
     let journal = rig.dir.join("exec/journal");
-    let is_closed = || std::fs::read_to_string(&journal).is_ok_and(|text| text.contains("\nC "));
+    let is_closed = || std::fs::read_to_string(&journal).is_ok_and(|text| text.contains(" C "));
     eventually("the run is closed", is_closed).await;
     rig.lines("pids", 4).await;
     println!("\nready");
