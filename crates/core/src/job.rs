@@ -69,6 +69,8 @@ pub struct Body {
     pub footprint: FootprintSpec,
     /// How long ended runs are kept.
     pub history: History,
+    /// `enabled: false`: its schedules rest, and it has none here; it runs by hand and as a child.
+    pub disabled: bool,
 }
 
 impl Body {

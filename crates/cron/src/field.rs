@@ -41,6 +41,8 @@ pub(crate) struct Parsed {
     pub(crate) plain: bool,
     /// The field is `?`.
     pub(crate) question: bool,
+    /// A step past the end of its range, which names one value as in every cron, and is seldom what was meant.
+    pub(crate) lone_step: Option<Error>,
 }
 
 /// The numbers a field allows in a dialect.
@@ -111,6 +113,7 @@ impl<'t> Part<'t> {
             any: false,
             plain: true,
             question: false,
+            lone_step: None,
         };
         let mut at = 0;
         for word in self.str().split(',') {
@@ -197,11 +200,11 @@ impl<'t> Part<'t> {
             return Err(error.with_help(help));
         }
         let count = add(parsed, field, rules, low, high, step.map_or(1, |(step, _)| step));
-        // A step past the end of a written range reaches only its first value, which is never what was meant.
         if let (1, Some((2.., part))) = (count, step) {
-            let most = add(parsed, field, rules, low, high, 1).max(2) - 1;
-            let error = part.bad_step(field, &format!("exceeds the range `{}`", self.shown()), most);
-            return Err(error.with_help(format!("write `{low}` to match once")));
+            let (step, range, only) = (part.shown(), self.shown(), low_part.shown());
+            let message = format!("step `{step}` exceeds the range `{range}`, which matches `{only}` alone");
+            let found = part.error(ErrorKind::Step, field, message);
+            parsed.lone_step = Some(found.with_help(format!("write `{only}` if that is meant")));
         }
         Ok(())
     }

@@ -83,6 +83,15 @@ pub(crate) fn parse_part(
     Ok(calendar)
 }
 
+/// What is probably not meant in a calendar that reads well, placed in the whole text.
+pub(crate) fn warnings_of_part(text: &str, (start, end): (usize, usize), dialect: Dialect) -> Vec<Error> {
+    let rules = dialect.rules();
+    let parts = words(text, start, end);
+    let fields = if parts.len() == 5 { &FIELDS[1..6] } else { &FIELDS[..] };
+    let parsed = parts.iter().zip(fields).filter_map(|(part, field)| part.parse(*field, &rules).ok());
+    parsed.filter_map(|parsed| parsed.lone_step).collect()
+}
+
 /// The words between `start` and `end`, parted by white space.
 fn words(text: &str, start: usize, end: usize) -> Vec<Part<'_>> {
     let mut parts = Vec::with_capacity(8);
@@ -183,7 +192,7 @@ fn build(parts: &[Part<'_>], rules: &Rules) -> Result<Calendar, Error> {
     let (mut days_any, mut weekdays_any) = (true, true);
     let mut questions = [false; 2];
     for (part, &field) in parts.iter().zip(fields) {
-        let Parsed { bits, years, marks, any, plain, question } = part.parse(field, rules)?;
+        let Parsed { bits, years, marks, any, plain, question, .. } = part.parse(field, rules)?;
         if matches!(field, Field::Second | Field::Minute | Field::Hour) && !plain {
             calendar.flags &= !FIXED_TIME;
         }

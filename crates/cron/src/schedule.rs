@@ -71,10 +71,18 @@ pub enum Rule {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Schedule {
-    /// A calendar carries its own treatment of clock changes, which keeps a schedule at 64 bytes: fleets hold
-    /// millions.
-    rule: Rule,
+    /// A calendar carries its own treatment of clock changes, which keeps a schedule small: fleets hold millions.
+    pub(crate) rule: Rule,
     zone: Zone,
+    /// Boxed, since few schedules have one.
+    window: Option<Box<Window>>,
+}
+
+/// Dues count from the first of these instants to the second, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Window {
+    from: Millis,
+    until: Millis,
 }
 
 /// How readings in gaps and folds are treated, decided from [`Dst`] and the calendar.
@@ -96,7 +104,24 @@ impl Schedule {
             }
             rule => rule,
         };
-        Schedule { rule, zone }.with_dst(dst)
+        Schedule { rule, zone, window: None }.with_dst(dst)
+    }
+
+    /// The same schedule without its dues before the one instant and after the other.
+    pub fn within(mut self, from: Option<Millis>, until: Option<Millis>) -> Schedule {
+        let window = Window { from: from.unwrap_or(0), until: until.unwrap_or(INSTANT_END - 1) };
+        self.window = (from.is_some() || until.is_some()).then(|| Box::new(window));
+        self
+    }
+
+    /// A stretch of time, `[start, end)`, without what lies outside of the window.
+    pub(crate) fn clamped(&self, start: Millis, end: Millis) -> (Millis, Millis) {
+        match &self.window {
+            None => (start.max(0), end.min(INSTANT_END)),
+            Some(window) => {
+                (start.max(0).max(window.from), end.min(INSTANT_END).min(window.until.saturating_add(1)))
+            }
+        }
     }
 
     /// The same schedule with another treatment of clock changes. Only calendars look at it: `every` and `at` name
@@ -138,6 +163,16 @@ impl Schedule {
     /// The first due strictly after an instant. Bounded, and without allocation.
     #[inline]
     pub fn next(&self, after: Millis) -> Option<Millis> {
+        match self.window.as_deref() {
+            None => self.next_unbounded(after),
+            Some(window) => self
+                .next_unbounded(after.max(window.from.saturating_sub(1)))
+                .filter(|due| *due <= window.until),
+        }
+    }
+
+    #[inline]
+    fn next_unbounded(&self, after: Millis) -> Option<Millis> {
         if after >= INSTANT_END - 1 {
             return None;
         }
@@ -154,6 +189,15 @@ impl Schedule {
 
     /// The last due strictly before an instant. Bounded, and without allocation.
     pub fn previous(&self, before: Millis) -> Option<Millis> {
+        match self.window.as_deref() {
+            None => self.previous_unbounded(before),
+            Some(window) => self
+                .previous_unbounded(before.min(window.until.saturating_add(1)))
+                .filter(|due| *due >= window.from),
+        }
+    }
+
+    fn previous_unbounded(&self, before: Millis) -> Option<Millis> {
         if before <= 0 {
             return None;
         }
@@ -181,7 +225,7 @@ impl Schedule {
 
     /// How many dues `[start, end)` holds, by counting bits: the time does not depend on the answer.
     pub fn count(&self, start: Millis, end: Millis) -> u64 {
-        let (start, end) = (start.max(0), end.min(INSTANT_END));
+        let (start, end) = self.clamped(start, end);
         if start >= end {
             return 0;
         }

@@ -6,7 +6,7 @@ use crate::calendar::Calendar;
 use crate::dialect::Dialect;
 use crate::duration::parse_duration_part;
 use crate::error::{Error, ErrorKind};
-use crate::parse::{check_length, parse_part, trimmed};
+use crate::parse::{check_length, parse_part, trimmed, warnings_of_part};
 use crate::schedule::{Dst, PERIOD_MS_MIN, Rule, Schedule};
 use crate::zone::Zone;
 use crate::{INSTANT_END, Millis};
@@ -44,6 +44,20 @@ impl Schedule {
             return Err(Error::new(ErrorKind::Never, message).at(text, start, end));
         }
         Ok(schedule)
+    }
+
+    /// What is probably not meant in a text that [`Schedule::parse`] takes: a step that is larger than its range, as in
+    /// `41-59/24`, which names one value.
+    pub fn warnings(text: &str, dialect: Dialect) -> Vec<Error> {
+        let (start, end) = trimmed(text, 0);
+        let body = &text[start..end];
+        // Behind the zone, if there is one.
+        let has_zone = body.starts_with("CRON_TZ=") || body.starts_with("TZ=");
+        let zone_len = body.find(|c: char| c.is_ascii_whitespace()).filter(|_| has_zone).unwrap_or(0);
+        match Schedule::parse(text, &Zone::utc(), dialect).map(|schedule| schedule.rule) {
+            Ok(Rule::Cron(_)) => warnings_of_part(text, (start + zone_len, end), dialect),
+            _ => Vec::new(),
+        }
     }
 }
 

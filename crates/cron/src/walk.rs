@@ -1,10 +1,10 @@
 //! Whole windows: bit sets walked hour by hour.
 
+use crate::Millis;
 use crate::calendar::{ALL_60, Calendar, bits32};
 use crate::civil::{DAY_SECS, Month};
 use crate::schedule::{Pass, Rule, Schedule, ceil_secs, has_lone_gap_due};
 use crate::zone::{END_SECS, Segment};
-use crate::{INSTANT_END, Millis};
 
 /// Many dues at once: one for each minute of `minutes` and each second of `seconds`, counted from `base`.
 ///
@@ -61,7 +61,7 @@ impl Schedule {
     /// ```
     #[inline]
     pub fn stretches(&self, start: Millis, end: Millis, sink: &mut impl FnMut(Stretch)) {
-        let (start, end) = (start.max(0), end.min(INSTANT_END));
+        let (start, end) = self.clamped(start, end);
         if start >= end {
             return;
         }
@@ -240,7 +240,8 @@ pub struct Dues<'s> {
 impl<'s> Dues<'s> {
     pub(crate) fn new(schedule: &'s Schedule, start: Millis, end: Millis) -> Dues<'s> {
         let stretch = Stretch { base: 0, minutes: 0, seconds: 0 };
-        Dues { schedule, stretch, seconds: 0, from: start.max(0), end: end.min(INSTANT_END) }
+        let (from, end) = schedule.clamped(start, end);
+        Dues { schedule, stretch, seconds: 0, from, end }
     }
 
     /// Finds the stretch that begins with the next due.

@@ -187,6 +187,7 @@ fn body() -> BoxedStrategy<Body> {
                     shell,
                     footprint,
                     history,
+                    disabled: max_active_steps % 2 == 0,
                 }
             },
         )
@@ -232,6 +233,8 @@ fn schedule() -> BoxedStrategy<ScheduleText> {
         prop::sample::select(dsts.to_vec()),
     )
         .prop_map(|((text, dialect), action, zone, dst)| ScheduleText {
+            not_before: (dst == Dst::Skip).then_some(1_000),
+            not_after: (dst == Dst::Both || dst == Dst::Skip).then_some(2_000_000_000_000),
             text: text.to_owned(),
             action,
             zone: Zone::get(zone).unwrap(),

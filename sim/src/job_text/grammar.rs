@@ -245,7 +245,10 @@ impl Grammar<'_> {
             ("job", "misfire") => {
                 Value::text(self.dice.pick(&["skip", "once", "DO_NOTHING", "FIRE_ONCE_NOW"]))
             }
-            ("job", "skip_if_successful") => self.flag(),
+            ("job", "skip_if_successful" | "enabled") => self.flag(),
+            // Around everything that is simulated, so that no due falls outside.
+            ("job", "not_before") => Value::text("2001-01-01T00:00:00Z"),
+            ("job", "not_after") => Value::text("2150-01-01T00:00:00"),
             ("job", "priority") => self.whole(-3, 3),
             ("job", "footprint") => self.map("footprint", &|_, _| true),
             ("job", "timeout") => self.wait(spelled, &[0, 5_000, 90_000, 600_000], &[0, 3_000, 20_000]),

@@ -31,7 +31,7 @@ pub(crate) struct JobItem {
     executor_number: Option<u32>,
     /// Rises with every change of the definition.
     revision: u32,
-    /// `active`, `paused` or `removed`.
+    /// `active`, `disabled` (its file says `enabled: false`), `paused` or `removed`.
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     paused_at: Option<String>,
@@ -203,6 +203,7 @@ impl JobItem {
             state: match (removed_at, state.paused_at) {
                 (Some(_), _) => "removed",
                 (None, Some(_)) => "paused",
+                (None, None) if job.is_some_and(|job| job.body.disabled) => "disabled",
                 (None, None) => "active",
             },
             paused_at: state.paused_at.map(instant::to_text),

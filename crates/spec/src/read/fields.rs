@@ -110,6 +110,27 @@ impl<'n> Fields<'n> {
     }
 }
 
+/// Words that other tools have, or people expect, for keys of ours, with an example. The first that the map knows counts.
+const SYNONYMS: &[(&str, &str, &str)] = &[
+    ("cron", "schedule", "As in `schedule: \"0 3 * * *\"`"),
+    ("crontab", "schedule", "As in `schedule: \"0 3 * * *\"`"),
+    ("interval", "schedule", "As in `schedule: every 10m`"),
+    ("every", "schedule", "As in `schedule: every 10m`"),
+    ("retries", "retry", "As in `retry: 3`"),
+    ("retries", "limit", "As in `limit: 3`"),
+    ("attempts", "limit", "As in `limit: 3`"),
+    ("needs", "depends", "As in `depends: [build, test]`"),
+    ("needs", "children", "The job that comes first names those behind it; steps have `depends`"),
+    ("depends", "children", "The job that comes first names those behind it; steps have `depends`"),
+    ("if", "preconditions", "As in `preconditions: \"test -f ready\"`"),
+    ("when", "preconditions", "As in `preconditions: \"test -f ready\"`"),
+    ("mailto", "handlers", "As in `handlers: {failure: \"mail -s failed me@example.org </dev/null\"}`"),
+    ("email", "handlers", "As in `handlers: {failure: \"mail -s failed me@example.org </dev/null\"}`"),
+    ("disabled", "enabled", "As in `enabled: false`"),
+    ("start_date", "not_before", "As in `not_before: 2026-12-01T00:00:00`"),
+    ("end_date", "not_after", "As in `not_after: 2026-12-31T23:59:59`"),
+];
+
 fn unknown(spelled: &str, snake: &str, key: &Node, shape: &Shape, findings: &mut Findings) {
     let shown: String = printable(&spelled.chars().take(64).collect::<String>());
     if let Some((_, instead)) = shape.unsupported.iter().find(|(known, _)| *known == snake) {
@@ -123,6 +144,14 @@ fn unknown(spelled: &str, snake: &str, key: &Node, shape: &Shape, findings: &mut
     }
     if findings.is_full() {
         return findings.error(key.span, Code::UnknownKey, "unknown key");
+    }
+    if let Some((_, meant, example)) = SYNONYMS
+        .iter()
+        .filter(|(word, ..)| *word == snake)
+        .find(|(_, meant, _)| shape.keys.iter().any(|known| known.name == *meant))
+    {
+        let help = format!("did you mean `{meant}`? {example}");
+        return findings.error_help(key.span, Code::UnknownKey, format!("unknown key `{shown}`"), help);
     }
     let names = shape.keys.iter().flat_map(Key::spellings);
     let help = match nearest(snake, names) {

@@ -1,6 +1,9 @@
 //! The top of a job file.
 
-use cadran_core::{Body, Handler, Handlers, History, JobName, Misfire, Overlap, Policy, Retry, Step, Work};
+use cadran_core::{
+    Body, Handler, Handlers, History, JobName, Millis, Misfire, Overlap, Policy, Retry, Schedule, Step, Work,
+    Zone,
+};
 use cadran_cron::Dialect;
 
 use super::fields::{Field, Fields, Shape, key, keys};
@@ -8,7 +11,7 @@ use super::findings::Findings;
 use super::flow::{self, Order};
 use super::footprint;
 use super::lists::{env, labels, params};
-use super::scalar::{duration, flag, text, whole, word, zone};
+use super::scalar::{cron_error, duration, flag, scalar, text, whole, word, zone};
 use super::schedule::{DIALECTS, DSTS, Manner, Schedules, TIMEZONE};
 use super::step::{self, DIR, Draft, PRECONDITIONS, RETRY, RUN, RetryWord, TIMEOUT};
 use super::target::{BLOCK, CONCURRENCY, EXECUTOR, GLUE, HANDLER, ROUTE, TargetDraft};
@@ -36,6 +39,9 @@ pub(crate) const JOB: Shape = Shape {
         TIMEZONE,
         key("dialect"),
         key("dst"),
+        key("enabled"),
+        key("not_before"),
+        key("not_after"),
         keys("misfire", &["misfire_policy", "misfire_strategy"]),
         key("catchup_window"),
         keys("overlap", &["overlap_policy"]),
@@ -124,11 +130,18 @@ pub(crate) fn read(
     let fields = Fields::read(root, &JOB, findings)?;
     let name = name(&fields, file_stem, findings);
     let manner = manner(&fields, options, findings);
-    let schedules = match fields.get("schedule") {
+    let mut schedules = match fields.get("schedule") {
         Some(field) => Schedules::read(field, &manner, findings),
         None => Schedules::default(),
     };
     let mut body = Body { max_active_steps: MAX_ACTIVE_STEPS_DEFAULT, ..Body::default() };
+    if let Some(field) = fields.get("enabled")
+        && flag(field.spelled, field.value, findings) == Some(false)
+    {
+        // They were read all the same: a mistake in them is not put off until they are wanted.
+        schedules = Schedules::default();
+        body.disabled = true;
+    }
     if let Some(field) = fields.get("description")
         && let Some(text) = text("description", field.value, findings)
     {
@@ -249,6 +262,8 @@ fn manner(fields: &Fields<'_>, options: &ReadOptions, findings: &mut Findings) -
         zone: options.default_zone.clone(),
         dialect: Dialect::default(),
         dst: cadran_core::Dst::default(),
+        not_before: None,
+        not_after: None,
     };
     if let Some(field) = fields.get("timezone")
         && let Some(zone) = zone(field.spelled, field.value, findings)
@@ -265,7 +280,30 @@ fn manner(fields: &Fields<'_>, options: &ReadOptions, findings: &mut Findings) -
     {
         manner.dst = dst;
     }
+    let window = ["not_before", "not_after"].map(|name| {
+        let field = fields.get(name)?;
+        Some((field, instant(field, &manner.zone, findings)?))
+    });
+    if let [Some((first, not_before)), Some((last, not_after))] = window
+        && not_before > not_after
+    {
+        let message = format!("`{}` lies before `{}`: no schedule has a due", last.spelled, first.spelled);
+        findings.error_help(last.value.span, Code::Conflict, message, "exchange the two");
+    }
+    [manner.not_before, manner.not_after] = window.map(|found| found.map(|(_, at)| at));
     manner
+}
+
+/// An instant as `at` takes one.
+fn instant(field: Field<'_>, zone: &Zone, findings: &mut Findings) -> Option<Millis> {
+    let value = scalar(field.spelled, "a date and time", field.value, findings)?;
+    match Schedule::parse(&format!("at {}", value.text.trim()), zone, Dialect::Cadran) {
+        Ok(schedule) => schedule.next(-1),
+        Err(error) => {
+            cron_error(field.value, value, 3, Some(field.spelled), &error, findings);
+            None
+        }
+    }
 }
 
 pub(crate) const MISFIRES: &[(&str, Misfire)] = &[

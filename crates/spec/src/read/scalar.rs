@@ -222,13 +222,7 @@ pub(crate) fn cron_error(
     error: &cadran_cron::Error,
     findings: &mut Findings,
 ) {
-    let span = match value.verbatim {
-        Some(skip) if error.len() > 0 => {
-            let start = (error.column() as u32 - 1).saturating_sub(before);
-            node.span.part(skip + start, error.len() as u32)
-        }
-        _ => node.span,
-    };
+    let span = cron_span(node, value, before, error);
     let message = match name {
         Some(name) => format!("`{name}`: {error}"),
         None => error.to_string(),
@@ -236,6 +230,17 @@ pub(crate) fn cron_error(
     match error.help() {
         Some(help) => findings.error_help(span, Code::Schedule, message, help),
         None => findings.error(span, Code::Schedule, message),
+    }
+}
+
+/// Where in the file the text is that an error of a schedule speaks of.
+pub(crate) fn cron_span(node: &Node, value: &Scalar, before: u32, error: &cadran_cron::Error) -> Span {
+    match value.verbatim {
+        Some(skip) if error.len() > 0 => {
+            let start = (error.column() as u32 - 1).saturating_sub(before);
+            node.span.part(skip + start, error.len() as u32)
+        }
+        _ => node.span,
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use cadran_core::{Dst, Schedule, ScheduleAction, ScheduleEntry, Zone};
+use cadran_core::{Dst, Millis, Schedule, ScheduleAction, ScheduleEntry, Zone};
 use cadran_cron::{Dialect, Rule};
 
 use super::fields::{Field, Fields, Key, Shape, key, keys, snake_case};
 use super::findings::Findings;
-use super::scalar::{cron_error, one_or_many, scalar, text, word, zone};
+use super::scalar::{cron_error, cron_span, one_or_many, scalar, text, word, zone};
 use crate::diagnostic::Code;
 use crate::stored::ScheduleText;
-use crate::tree::{Kind, Node, Span};
+use crate::tree::{Kind, Node, Scalar, Span};
 
 /// A job with more schedules than this wants to be several jobs, and every one costs planning time.
 pub(crate) const SCHEDULES_MAX: usize = 64;
@@ -21,6 +21,8 @@ pub(crate) struct Manner {
     pub(crate) zone: Zone,
     pub(crate) dialect: Dialect,
     pub(crate) dst: Dst,
+    pub(crate) not_before: Option<Millis>,
+    pub(crate) not_after: Option<Millis>,
 }
 
 /// The schedules of a job, as text and compiled, in the same order.
@@ -220,15 +222,21 @@ impl Schedules {
             zone: manner.zone.clone(),
             dialect: if before.is_empty() { manner.dialect } else { Dialect::Cadran },
             dst: manner.dst,
+            not_before: manner.not_before,
+            not_after: manner.not_after,
         };
         let trimmed = (value.text.len() - value.text.trim_start().len()) as u32;
+        let shifted = Scalar { verbatim: value.verbatim.map(|skip| skip + trimmed), ..value.clone() };
         match text.compile() {
-            Ok(schedule) => self.add(text, schedule, node.span, findings),
-            Err(error) => {
-                let mut value = value.clone();
-                value.verbatim = value.verbatim.map(|skip| skip + trimmed);
-                cron_error(node, &value, before.len() as u32, None, &error, findings);
+            Ok(schedule) => {
+                for warning in Schedule::warnings(&text.text, text.dialect) {
+                    let span = cron_span(node, &shifted, before.len() as u32, &warning);
+                    let help = warning.help().unwrap_or_default().to_owned();
+                    findings.warn(span, Code::Schedule, warning.to_string(), help);
+                }
+                self.add(text, schedule, node.span, findings);
             }
+            Err(error) => cron_error(node, &shifted, before.len() as u32, None, &error, findings),
         }
     }
 

@@ -5,7 +5,7 @@ mod shape;
 
 use std::sync::Arc;
 
-use cadran_core::{Body, Dst, Job, JobName, Policy, Schedule, ScheduleAction, ScheduleEntry, Zone};
+use cadran_core::{Body, Dst, Job, JobName, Millis, Policy, Schedule, ScheduleAction, ScheduleEntry, Zone};
 use cadran_cron::{Dialect, Rule};
 use serde_json::value::RawValue;
 
@@ -29,6 +29,10 @@ pub struct ScheduleText {
     pub dialect: Dialect,
     /// What happens when the clocks change.
     pub dst: Dst,
+    /// It has no dues before this instant.
+    pub not_before: Option<Millis>,
+    /// It has no dues after this instant.
+    pub not_after: Option<Millis>,
 }
 
 impl ScheduleText {
@@ -40,12 +44,15 @@ impl ScheduleText {
             zone: Zone::utc(),
             dialect: Dialect::default(),
             dst: Dst::default(),
+            not_before: None,
+            not_after: None,
         }
     }
 
     /// The schedule it names.
     pub fn compile(&self) -> Result<Schedule, cadran_cron::Error> {
         let schedule = Schedule::parse(&self.text, &self.zone, self.dialect)?;
+        let schedule = schedule.within(self.not_before, self.not_after);
         // Elapsed time and single instants know no clock changes.
         Ok(if matches!(schedule.rule(), Rule::Cron(_)) { schedule.with_dst(self.dst) } else { schedule })
     }

@@ -112,6 +112,10 @@ pub(super) struct FullSchedule<'a> {
     dialect: Option<Text<'a>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     dst: Option<Text<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_before_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_after_ms: Option<i64>,
 }
 
 const ACTIONS: [(ScheduleAction, &str); 3] =
@@ -125,10 +129,12 @@ impl<'a> From<&'a ScheduleText> for ScheduleShape<'a> {
         let action = action.filter(|word| *word != "start").map(Text::from);
         let dialect = (schedule.dialect != Dialect::default()).then(|| Text::from(schedule.dialect.name()));
         let dst = (schedule.dst != Dst::default()).then(|| Text::from(schedule.dst.name()));
-        if zone.is_none() && action.is_none() && dialect.is_none() && dst.is_none() {
+        let (not_before_ms, not_after_ms) = (schedule.not_before, schedule.not_after);
+        let is_unbounded = not_before_ms.is_none() && not_after_ms.is_none();
+        if zone.is_none() && action.is_none() && dialect.is_none() && dst.is_none() && is_unbounded {
             return ScheduleShape::Plain(text);
         }
-        ScheduleShape::Full(FullSchedule { text, zone, action, dialect, dst })
+        ScheduleShape::Full(FullSchedule { text, zone, action, dialect, dst, not_before_ms, not_after_ms })
     }
 }
 
@@ -148,6 +154,8 @@ impl ScheduleShape<'_> {
             dialect: known("dialect", full.dialect.as_deref(), Dialect::from_name)?,
             dst: known("dst", full.dst.as_deref(), Dst::from_name)?,
             text: full.text.into_owned(),
+            not_before: full.not_before_ms,
+            not_after: full.not_after_ms,
         })
     }
 }
@@ -199,6 +207,8 @@ pub(super) struct BodyShape<'a> {
     history_days: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     history_count: Option<u32>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    disabled: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -330,6 +340,7 @@ impl<'a> From<&'a Body> for BodyShape<'a> {
             shell,
             footprint: FootprintSpec { reads, writes, claims, pools, ordered, on_conflict },
             history,
+            disabled,
         } = body;
         let (history_days, history_count) = match history {
             history if *history == History::default() => (None, None),
@@ -357,6 +368,7 @@ impl<'a> From<&'a Body> for BodyShape<'a> {
             on_conflict: (*on_conflict != OnConflict::default()).then(|| on_conflict.word().into()),
             history_days,
             history_count,
+            disabled: *disabled,
         }
     }
 }
@@ -405,6 +417,7 @@ impl BodyShape<'_> {
                 ordered: self.ordered,
                 on_conflict: known("on_conflict", self.on_conflict.as_deref(), OnConflict::from_word)?,
             },
+            disabled: self.disabled,
             history: match (self.history_days, self.history_count) {
                 (Some(days), _) => History::Days(days),
                 (None, Some(count)) => History::Count(count),
