@@ -251,7 +251,8 @@ async fn who_waits_says_for_what() {
     assert_eq!(
         why,
         json!({
-            "run": "000000000001j", "job": "nightly", "status": "waiting", "explanation": sentence,
+            "run": "000000000001j", "job": "nightly", "trigger": "schedule", "status": "waiting",
+            "explanation": sentence,
             "since": "2026-11-15T22:00:00.000Z", "since_ms": 1_794_780_000_000_i64,
             "waits_for": {
                 "kind": "key", "key": "table:orders", "wanted": "write", "run": "0000000000009", "job": "etl",

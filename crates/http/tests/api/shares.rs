@@ -78,7 +78,7 @@ async fn a_share_is_a_child_of_its_run() {
     assert_eq!(
         why,
         json!({
-            "run": format!("{RUN}.1"), "job": "nightly", "status": "running",
+            "run": format!("{RUN}.1"), "job": "nightly", "trigger": "manual", "parent": RUN, "status": "running",
             "explanation": "share 1 of 3: it is running at http://10.0.0.1:9999",
             "executor": "http://10.0.0.1:9999",
             "since": "2026-11-15T22:00:00.000Z", "since_ms": NOW,
