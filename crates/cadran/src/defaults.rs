@@ -20,7 +20,7 @@ pub const DRAIN_TIME: Duration = Duration::from_secs(300);
 pub const SLOTS: usize = 1_000;
 
 /// How far the index looks ahead: dues, forecast and "what runs next" come from it. Two hours of a fleet that starts a
-/// thousand runs a minute take half a megabyte.
+/// thousand runs a minute take half a megabyte; of busier ones the planner makes it shorter.
 pub const LOOKAHEAD_MS: i64 = 2 * 3_600_000;
 
 /// How long ago the loop may have turned for the server to be called well. It turns at least once a second; with a

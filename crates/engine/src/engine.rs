@@ -108,7 +108,8 @@ pub struct Engine {
     pub(crate) roster: Roster,
     pub(crate) router: Router,
     pub(crate) ring: Ring<Fire>,
-    pub(crate) runs: FxHashMap<RunId, LiveRun>,
+    /// In boxes: a table of them has room to grow, and a run has many hundred bytes.
+    pub(crate) runs: FxHashMap<RunId, Box<LiveRun>>,
     pub(crate) timers: BTreeSet<(Millis, Timer)>,
     pub(crate) ids: RunIds,
     pub(crate) logs: LogNumbers,
@@ -412,7 +413,7 @@ impl Engine {
         let depth = parent.map_or(0, |(_, depth)| depth);
         let mut live = LiveRun::promised(context, entry.shape.policy, footprint, depth);
         live.lateness_judged = trigger == Trigger::CatchUp;
-        self.runs.insert(run, live);
+        self.runs.insert(run, Box::new(live));
         if !trigger.is_scheduled() {
             *self.by_hand.entry(job).or_default() += 1;
         }

@@ -192,7 +192,7 @@ impl Engine {
         if !(records.is_empty() && found.is_empty()) || mode == Resume::Retry {
             live.past = Some(Box::new(Past { records, found, mode }));
         }
-        self.runs.insert(promise.run, live);
+        self.runs.insert(promise.run, Box::new(live));
         true
     }
 

@@ -41,7 +41,8 @@ pub(crate) struct LiveRun {
     pub(crate) retried: Option<RunStatus>,
     /// When its time limit is over, by the monotonic clock.
     pub(crate) limit_at: Option<Millis>,
-    pub(crate) progress: Option<Progress>,
+    /// Only once it has started: most runs that are open are promised, and wait for their instant.
+    pub(crate) progress: Option<Box<Progress>>,
     /// What executors of groups have of it.
     pub(crate) seats: SeatsOf,
     /// What to go on with, for a run that was read back.
@@ -143,7 +144,7 @@ impl Engine {
             None => Progress::begin(body, once, &mut next),
             Some(past) => Progress::resume(body, &past.records, &past.found, past.mode, once, now, &mut next),
         };
-        live.progress = Some(progress);
+        live.progress = Some(Box::new(progress));
         if let Some(limit) = body.timeout_ms {
             // What passed while the server was away counts, by the wall clock: there is no other one for that.
             let spent = began.map_or(0, |began| now.wall.saturating_sub(began).clamp(0, limit));
@@ -256,7 +257,7 @@ impl Engine {
                         self.note_ordered(run, step, attempt, now);
                     }
                     let Some(live) = self.runs.get(&run) else { return };
-                    let outputs = live.progress.as_ref().map(Progress::outputs).unwrap_or_default();
+                    let outputs = live.progress.as_deref().map(Progress::outputs).unwrap_or_default();
                     let once = live.policy.at_most_once;
                     let context = live.context.clone();
                     let order = Order::Start(Start { run, step, attempt, context, outputs, placement });

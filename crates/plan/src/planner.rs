@@ -24,6 +24,16 @@ const WATERMARK_AHEAD_MS_MAX: Millis = 366 * 86_400_000;
 /// Jobs changed since the index was built that an outlook takes with it: more would hold up the loop.
 const OUTLOOK_STALE_MAX: usize = 10_000;
 
+/// Runs that an index holds at most, as far as it need not be shorter than [`WINDOW_MS_MIN`] for that: some 24 MB. Two hours
+/// of five thousand runs a second would take 150 MB, to know what schedules tell as well when somebody asks.
+const INDEX_RUNS_MAX: i128 = 6_000_000;
+
+/// No index is planned to be shorter than this: it would be built over and over.
+const WINDOW_MS_MIN: Millis = 600_000;
+
+/// Two hours of so many jobs, each due every second, are about as much as [`INDEX_RUNS_MAX`].
+const SMALL_FLEET: usize = 1_000;
+
 /// What a tick decided. In the order (due, job).
 #[derive(Debug, Default)]
 pub struct Plan {
@@ -395,6 +405,7 @@ impl Planner {
         if self.building.is_some() {
             return None;
         }
+        let lookahead_ms = lookahead_ms.min(self.window_ms_max());
         let covered_to = self.index.window().to();
         let running_out = covered_to < now.saturating_add(lookahead_ms / 2);
         if !running_out && self.stale.is_empty() {
@@ -408,6 +419,18 @@ impl Planner {
             last: self.index.clone(),
             changed: self.stale.iter().copied().collect(),
         })
+    }
+
+    /// How long an index may be without taking more memory than it is worth, by how dense the latest one is. Before the
+    /// first one nothing is known of a large fleet but its size.
+    fn window_ms_max(&self) -> Millis {
+        let window = self.index.window();
+        if window.is_empty() {
+            return if self.fleet.len() > SMALL_FLEET { WINDOW_MS_MIN } else { Millis::MAX };
+        }
+        let span = i128::from(window.to() - window.from());
+        let fits = span * INDEX_RUNS_MAX / (self.index.len() as i128).max(1);
+        Millis::try_from(fits).unwrap_or(Millis::MAX).max(WINDOW_MS_MIN)
     }
 
     /// Takes the finished index into use.

@@ -100,6 +100,28 @@ fn the_index_is_an_optimisation_and_never_a_filter() {
 }
 
 #[test]
+fn a_dense_fleet_gets_a_shorter_index() {
+    const TWO_HOURS: Millis = 120 * MINUTE;
+    let with = |jobs: u32| {
+        let mut planner = Planner::default();
+        for job in 0..jobs {
+            planner.add(JobId(job), &schedules("every 1s"), T0);
+        }
+        planner
+    };
+    let order = with(1_000).build(T0, TWO_HOURS).expect("an index");
+    assert_eq!(order.window.to(), T0 + TWO_HOURS, "a small fleet gets all of it at once");
+    // Of a large one only its density in the first minutes tells how much fits.
+    let mut planner = with(2_000);
+    let order = planner.build(T0, TWO_HOURS).expect("an index");
+    assert_eq!(order.window.to(), T0 + 10 * MINUTE);
+    planner.install(Arc::new(build(&order.fleet, order.window, &mut Buffers::default())));
+    let order = planner.build(T0 + SEC, TWO_HOURS).expect("a longer index");
+    let secs = (order.window.to() - T0) / SEC;
+    assert!((2_900..=3_100).contains(&secs), "two thousand a second are six million in {secs} s");
+}
+
+#[test]
 fn a_restart_stands_for_a_start_at_the_same_instant() {
     let mut planner = Planner::default();
     planner.add(
