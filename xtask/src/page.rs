@@ -19,13 +19,14 @@ const CHROMIUM_SCRIPT: &str = "scripts/chromium.sh";
 /// The page's tests are left out when this is set.
 pub(crate) const SKIP_PAGE: &str = "CADRAN_SKIP_PAGE";
 
-/// `cargo xtask page`, with `--check` or `--test`.
+/// `cargo xtask page`, with `--check`, `--test` or `--pictures`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         [] => build(),
         ["--check"] => check(),
         ["--test"] => test(),
+        ["--pictures"] => node(&["test/pictures.mjs", "../../../docs"]),
         _ => return Err(Trouble::Usage(format!("page: what is {} for?", words.join(" ")))),
     };
     done.map_err(Trouble::Failed)
@@ -69,14 +70,18 @@ pub(crate) fn check() -> Result<(), String> {
 
 /// The page in a real browser against a real server.
 pub(crate) fn test() -> Result<(), String> {
+    node(&["--test", "--test-reporter=spec", "test/page.test.mjs"])
+}
+
+/// Runs a script of the page's tests with a built server and Chromium.
+fn node(arguments: &[&str]) -> Result<(), String> {
     install()?;
     run_program(&mut program("cargo build --locked -p cadran"))?;
     let chromium = read(&mut program(CHROMIUM_SCRIPT))?;
     let binary = std::env::current_dir().map_err(|error| error.to_string())?.join("target/debug/cadran");
-    let mut tests = Command::new("node");
-    tests.args(["--test", "--test-reporter=spec", "test/page.test.mjs"]);
-    tests.env("CADRAN_CHROMIUM", chromium.trim()).env("CADRAN_BINARY", binary);
-    run_program(tests.current_dir(SOURCE))
+    let mut script = Command::new("node");
+    script.args(arguments).env("CADRAN_CHROMIUM", chromium.trim()).env("CADRAN_BINARY", binary);
+    run_program(script.current_dir(SOURCE))
 }
 
 /// The tools in the versions of the lock file, with their hashes checked. Their own scripts are not run.

@@ -183,6 +183,19 @@ impl ApiError {
         .help("send a new random one, such as a UUID, with every new trigger")
     }
 
+    /// A schedule that cannot be read.
+    pub(crate) fn bad_schedule(message: &str, column: usize, help: Option<String>) -> ApiError {
+        let made = ApiError::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "bad_schedule",
+            format!("{message} (column {column})"),
+        );
+        match help {
+            Some(help) => made.help(help),
+            None => made,
+        }
+    }
+
     /// A field of the query with a value it cannot have.
     pub(crate) fn bad_field(field: &str, value: &str, allowed: &str) -> ApiError {
         ApiError::bad_query(format!("{field} cannot be {}", shown(value)))

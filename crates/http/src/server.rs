@@ -4,6 +4,7 @@ use cadran_core::{
     Command, Executor, GroupName, Holding, JobName, Millis, Refusal, Reply, RunId, RunStatus, StepRecord,
     Waiting,
 };
+use cadran_spec::ReadOptions;
 use futures::future::BoxFuture;
 use tokio::sync::broadcast;
 
@@ -50,6 +51,16 @@ pub trait Server: Send + Sync + 'static {
 
     /// How the server is.
     fn health(&self) -> Health;
+
+    /// How job files are read here: the zone of those that name none, and what jobs share.
+    fn read_options(&self) -> ReadOptions {
+        ReadOptions::default()
+    }
+
+    /// The text of a job file, by its place below the jobs directory; `None` when it is gone. May block on the disk.
+    fn job_file(&self, _source: &str) -> Option<String> {
+        None
+    }
 
     /// The wall clock.
     fn now(&self) -> Millis;

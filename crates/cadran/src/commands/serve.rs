@@ -223,15 +223,14 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let running = server::start(line.clone(), clock, engine, store.clone(), orders)?;
     let watch = watch(folder, line.clone(), problems.clone(), running.events.clone())?;
     if !args.no_executor_jobs {
-        executors.let_write(JobFiles::new(&jobs, reading, watch.caller(), line, store.clone()));
+        executors.let_write(JobFiles::new(&jobs, reading.clone(), watch.caller(), line, store.clone()));
     }
     let pruner = Pruner::new(retention_of(&args), store.clone(), logs.clone());
     let disk = pruner.report();
     let pruning = tokio::spawn(pruner.run());
 
     let desk = Desk::new(&running, problems).with_executors(executors.clone()).with_local(local.clone());
-    let desk = desk.with_disk(disk);
-    let desk = Arc::new(desk);
+    let desk = Arc::new(desk.with_disk(disk).with_job_files(&jobs, reading));
     let sessions = Sessions::open(&args.data.join("sessions.json"));
     let api = ApiState::new(desk, store, logs, token.hash()).with_sessions(sessions, args.host_name.clone());
     let api = cadran_http::router(api);

@@ -1,11 +1,13 @@
 //! What the API sees of the running server.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cadran_core::{Command, Holding, JobId, JobName, Millis, Refusal, Reply, RunId, StepRecord, Waiting};
 use cadran_engine::Engine;
 use cadran_exec::Local;
 use cadran_http::{EventLog, ExecutorGroup, FileProblem, Health, JobConflict, Server};
+use cadran_spec::{RESOURCES_FILE, ReadOptions, Resources};
 use futures::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 
@@ -28,6 +30,8 @@ pub struct Desk {
     executors: Option<Arc<Executors>>,
     local: Option<Arc<Local>>,
     disk: DiskReport,
+    jobs: PathBuf,
+    reading: ReadOptions,
 }
 
 impl Desk {
@@ -42,6 +46,8 @@ impl Desk {
             executors: None,
             local: None,
             disk: DiskReport::default(),
+            jobs: PathBuf::new(),
+            reading: ReadOptions::default(),
         }
     }
 
@@ -60,6 +66,12 @@ impl Desk {
     /// With executors elsewhere.
     pub fn with_executors(mut self, executors: Arc<Executors>) -> Desk {
         self.executors = Some(executors);
+        self
+    }
+
+    /// With the folder of job files and the way they are read.
+    pub fn with_job_files(mut self, jobs: &Path, reading: ReadOptions) -> Desk {
+        (self.jobs, self.reading) = (jobs.to_owned(), reading);
         self
     }
 
@@ -161,6 +173,18 @@ impl Server for Desk {
 
     fn file_problems(&self) -> Vec<FileProblem> {
         self.problems.all()
+    }
+
+    fn read_options(&self) -> ReadOptions {
+        // The resources file may have been edited since the start; one with an error counts as none here.
+        let text = cadran_spec::read_file(&self.jobs.join(RESOURCES_FILE)).unwrap_or_default();
+        let resources = Resources::read(&text).unwrap_or_default();
+        ReadOptions { resources: Arc::new(resources), ..self.reading.clone() }
+    }
+
+    fn job_file(&self, source: &str) -> Option<String> {
+        let text = cadran_spec::read_file(&self.jobs.join(source)).ok()?;
+        Some(String::from_utf8_lossy(&text).into_owned())
     }
 
     fn metrics(&self) -> String {

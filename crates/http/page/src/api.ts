@@ -1,5 +1,25 @@
 // Made from the OpenAPI document by `cargo xtask page`. Do not edit.
 
+export type CheckBody = {
+  name?: string | null;
+  text: string;
+};
+
+export type Checked = {
+  dues: (PreviewDue)[];
+  job?: string | null;
+  ok: boolean;
+  problems: (ProblemItem)[];
+  schedules: (CheckedSchedule)[];
+  steps: (string)[];
+};
+
+export type CheckedSchedule = {
+  action: string;
+  description: string;
+  timezone: string;
+};
+
 export type ChildItem = {
   executor?: string | null;
   id: string;
@@ -24,6 +44,25 @@ export type ConflictItem = {
 export type ConflictPage = {
   conflicts: (ConflictItem)[];
   cut: boolean;
+};
+
+export type Definition = {
+  revision: number;
+  source: string;
+  text?: string | null;
+};
+
+export type DiskUse = {
+  database_bytes: number;
+  database_bytes_max: number;
+  database_bytes_used: number;
+  days_max?: number | null;
+  log_bytes: number;
+  log_bytes_max: number;
+  logs_removed: number;
+  measured_at_ms?: (i64 | null);
+  runs_forgotten: number;
+  runs_max?: number | null;
 };
 
 export type Done = {
@@ -83,6 +122,7 @@ export type GroupItem = {
 
 export type HealthItem = {
   batch_age_ms?: (i64 | null);
+  disk: DiskUse;
   executor_age_ms?: (i64 | null);
   loop_age_ms: i64;
   ready: boolean;
@@ -205,6 +245,19 @@ export type PolicyItem = {
   overlap: string;
   priority: number;
   skip_if_successful: boolean;
+};
+
+export type Preview = {
+  description: string;
+  dues: (PreviewDue)[];
+  timezone: string;
+};
+
+export type PreviewDue = {
+  due: string;
+  due_ms: i64;
+  local: string;
+  note?: string | null;
 };
 
 export type ProblemItem = {
@@ -396,6 +449,20 @@ export type Why = {
   status: string;
   trigger: string;
   waits_for?: (WaitsFor | null);
+};
+
+export type WhyAt = {
+  at: string;
+  at_ms: i64;
+  due_after?: string | null;
+  due_after_ms?: (i64 | null);
+  due_before?: string | null;
+  due_before_ms?: (i64 | null);
+  explanation: string;
+  job: string;
+  outcome: string;
+  run?: (RunItem | null);
+  skip?: (SkipItem | null);
 };
 
 export type i64 = number;

@@ -17,6 +17,7 @@ import { Problems } from "./screens/problems";
 import { Run } from "./screens/run";
 import { Runs } from "./screens/runs";
 import { SessionScreen } from "./screens/session";
+import { Try } from "./screens/try";
 import { Waits } from "./screens/waits";
 import { Why } from "./screens/why";
 import { switchZone, zone, zoneChoice } from "./time";
@@ -28,6 +29,7 @@ const SCREENS: { path: string; key: string; name: string }[] = [
   { path: "forecast", key: "f", name: "Forecast" },
   { path: "why", key: "y", name: "Why" },
   { path: "waits", key: "w", name: "Waits" },
+  { path: "try", key: "t", name: "Try" },
   { path: "executors", key: "e", name: "Executors" },
   { path: "problems", key: "p", name: "Problems" },
   { path: "session", key: "s", name: "Session" },
@@ -44,6 +46,7 @@ function Screen(): JSX.Element {
     if (first === "forecast") return <Forecast />;
     if (first === "why") return <Why />;
     if (first === "waits") return <Waits />;
+    if (first === "try") return <Try />;
     if (first === "executors") return <Executors />;
     if (first === "problems") return <Problems />;
     if (first === "session") return <SessionScreen />;

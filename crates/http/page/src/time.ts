@@ -87,6 +87,15 @@ window.setInterval(() => {
   if (document.visibilityState === "visible") clock.value = Date.now();
 }, 1000);
 
+/** The instant of a local time such as `2026-11-18T02:30` in a zone. Of a time that comes twice, one of the two. */
+export function instantOf(local: string, name = zone.value): number {
+  const asUtc = Date.parse(`${local}Z`);
+  let instant = asUtc;
+  // The offset is that of the instant looked for, so the first guess is corrected once more.
+  for (let turn = 0; turn < 2; turn += 1) instant = asUtc - (Date.parse(`${fullText(instant, name).replace(" ", "T")}Z`) - instant);
+  return instant;
+}
+
 const counts = new Intl.NumberFormat("en");
 
 /** A count with its thousands apart. */

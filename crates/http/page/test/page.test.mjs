@@ -14,7 +14,7 @@ const JOBS = {
   "broken.yaml": `schedule: "* * * * *"\nsteps:\n  - name: a\n    rum: echo\n`,
 };
 
-const SCREENS = ["/", "/jobs", "/jobs/hello", "/runs", "/forecast", "/why", "/waits", "/executors", "/problems", "/session"];
+const SCREENS = ["/", "/jobs", "/jobs/hello", "/runs", "/forecast", "/why", "/waits", "/try", "/try?schedule=30+2+*+*+*&timezone=Europe/Paris", "/executors", "/problems", "/session"];
 
 let server;
 let browser;
@@ -224,6 +224,44 @@ test("from sign-in to a log line without a mouse", async () => {
   const before = await tab.page.locator(".nav-foot button").first().textContent();
   await tab.page.keyboard.press("z");
   await tab.page.waitForFunction((text) => document.querySelector(".nav-foot button").textContent !== text, before);
+  assert.deepEqual(tab.wrong, []);
+  await tab.context.close();
+});
+
+test("why a paused job did not run, and when it has no due at all", async () => {
+  const tab = await signedIn(browser, server);
+  server.write("often.yaml", `schedule: "every 1s"\nsteps:\n  - run: "true"\n`);
+  await tab.page.goto(`${server.url}/jobs`);
+  await tab.page.getByRole("link", { name: "often" }).click();
+  await tab.page.getByRole("heading", { name: "often" }).waitFor();
+  await tab.page.getByRole("button", { name: "Pause" }).click();
+  await tab.page.getByRole("dialog").getByRole("button", { name: "Pause" }).click();
+  await tab.page.locator("main .head .s-paused").waitFor();
+  // The named moment: a due of the pause is recorded as skipped.
+  await tab.page.locator(".due.s-skipped").first().waitFor();
+  const skipped = JSON.parse(server.cadran("history", "often", "--json")).history.find((item) => item.kind === "skip" || item.status === "skipped");
+  await tab.page.goto(`${server.url}/jobs/often?at=${skipped.due_ms ?? skipped.last_due_ms}`);
+  await tab.page.getByText("It was skipped.").waitFor();
+  await tab.page.goto(`${server.url}/jobs/params?at=0`);
+  await tab.page.getByText("It had no due then.").waitFor();
+  await tab.page.getByLabel(/^At, in/).fill("2026-01-01T10:00");
+  await tab.page.getByRole("button", { name: "Ask" }).click();
+  await tab.page.waitForURL(/at=1767258000000/);
+  assert.deepEqual(tab.wrong, []);
+  await tab.context.close();
+});
+
+test("a file is tried: its mistake at line 4, then its dues, and nothing is written", async () => {
+  const tab = await signedIn(browser, server);
+  await tab.page.goto(`${server.url}/try`);
+  await tab.page.getByText("The server would take it").waitFor();
+  await tab.page.getByLabel("Text of the file").fill(`schedule: "30 2 * * *"\ntimezone: Europe/Paris\nsteps:\n  - nam: a\n    run: echo\n`);
+  await tab.page.getByText("Line 4: unknown key").waitFor();
+  await tab.page.goto(`${server.url}/try?job=hello`);
+  await tab.page.getByText("The server would take it as hello").waitFor();
+  await tab.page.getByLabel("Text of the file").fill(`schedule: "@yearly"\nsteps:\n  - run: echo\n`);
+  await tab.page.getByText("01-01 00:00:00").first().waitFor();
+  assert.match(server.cadran("jobs", "--json"), /\*\/5 \* \* \* \*/);
   assert.deepEqual(tab.wrong, []);
   await tab.context.close();
 });

@@ -8,8 +8,10 @@ mod log;
 mod run;
 mod service;
 mod session;
+mod spec;
 mod upcoming;
 mod why;
+mod why_at;
 
 use std::any::Any;
 
@@ -67,6 +69,10 @@ fn endpoints() -> OpenApiRouter<ApiState> {
         .routes(routes!(line::search))
         .routes(routes!(event::events))
         .routes(routes!(session::show, session::sign_in, session::sign_out))
+        .routes(routes!(why_at::why_at))
+        .routes(routes!(spec::check))
+        .routes(routes!(spec::preview))
+        .routes(routes!(spec::definition))
         .routes(routes!(session::list))
         .routes(routes!(session::end))
         .routes(routes!(session::make_code))

@@ -278,3 +278,46 @@ async fn json_is_packed_for_those_who_take_it() {
     let small = bench.wire().send("GET", "/health", &[("Accept-Encoding", "gzip")], b"").await;
     assert_eq!(small.header("content-encoding"), None);
 }
+
+#[tokio::test]
+async fn a_file_and_a_schedule_are_tried_without_keeping_anything() {
+    let bench = Bench::new().await;
+    let mut wire = bench.wire();
+    let good =
+        json!({ "text": "schedule: \"0 9 * * *\"\nsteps:\n  - run: echo\n", "name": "morning" }).to_string();
+    let checked = wire.post("/api/v1/spec/check", &good).await.json();
+    assert_eq!((&checked["ok"], &checked["job"]), (&json!(true), &json!("morning")));
+    assert_eq!(checked["dues"][0]["due"], "2026-11-16T09:00:00.000Z");
+    let bad = json!({ "text": "steps:\n  - rum: echo\n" }).to_string();
+    let checked = wire.post("/api/v1/spec/check", &bad).await.json();
+    assert_eq!(checked["ok"], false);
+    assert!(checked["problems"].as_array().unwrap().iter().any(|one| one["line"] == 2), "{checked}");
+    let target = "/api/v1/schedules/preview?text=30%202%20*%20*%20*&timezone=Europe/Paris&from=2026-03-28T12:00:00Z&limit=1";
+    let preview = wire.get(target).await.json();
+    assert_eq!(preview["dues"][0]["note"], "the clocks go forward by 1 h at this instant");
+    assert_eq!(wire.get("/api/v1/schedules/preview?text=99%20*%20*%20*%20*").await.code(), "bad_schedule");
+    assert_eq!(wire.get("/api/v1/schedules/preview?text=@daily&timezone=Mars").await.status, 400);
+    assert_eq!(bench.commands().len(), 0);
+}
+
+#[tokio::test]
+async fn why_a_job_did_or_did_not_run_at_an_instant() {
+    let bench = Bench::new().await;
+    let mut wire = bench.wire();
+    let history = wire.get("/api/v1/history?job=nightly").await.json();
+    let items = history["history"].as_array().unwrap();
+    let run = items.iter().find(|item| item["kind"] == "run" && item["status"] == "succeeded").unwrap();
+    let why = wire.get(&format!("/api/v1/jobs/nightly/why?at={}", run["due_ms"])).await.json();
+    assert_eq!(why["outcome"], "run", "{why}");
+    assert_eq!(why["run"]["due_ms"], run["due_ms"], "{why}");
+    let skip = items.iter().find(|item| item["kind"] == "skip").unwrap();
+    let why = wire.get(&format!("/api/v1/jobs/nightly/why?at={}", skip["last_due_ms"])).await.json();
+    let is_run_first =
+        why["run"]["due_ms"].as_i64().is_some_and(|due| due <= skip["last_due_ms"].as_i64().unwrap());
+    assert!(why["outcome"] == "skip" || is_run_first, "{why}");
+    let none = wire.get("/api/v1/jobs/nightly/why?at=1970-01-01T00:00:30Z").await.json();
+    assert!(["no_due", "unknown"].contains(&none["outcome"].as_str().unwrap()), "{none}");
+    assert_eq!(wire.get("/api/v1/jobs/nobody/why?at=0").await.code(), "no_such_job");
+    assert_eq!(wire.get("/api/v1/jobs/nightly/why?at=soon").await.status, 400);
+    assert_eq!(wire.get("/api/v1/jobs/nightly/why").await.status, 400);
+}

@@ -31,6 +31,10 @@ const ENDPOINTS: &[(&str, &str, &str, u16, u16)] = &[
         200,
         401,
     ),
+    ("GET", "/api/v1/jobs/{name}/why", "/api/v1/jobs/nightly/why?at=0", 200, 401),
+    ("POST", "/api/v1/spec/check", "/api/v1/spec/check", 400, 401),
+    ("GET", "/api/v1/schedules/preview", "/api/v1/schedules/preview?text=@daily", 200, 401),
+    ("GET", "/api/v1/jobs/{name}/definition", "/api/v1/jobs/nightly/definition", 200, 401),
     ("POST", "/api/v1/login-codes", "/api/v1/login-codes", 201, 401),
     ("GET", "/api/v1/session", "/api/v1/session", 200, 200),
     // Without a body it is not understood; see the tests of sessions.

@@ -1,13 +1,13 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
-import type { HistoryItem, HistoryPage, JobDetail, Triggered } from "../api";
+import type { Definition, HistoryItem, HistoryPage, JobDetail, Triggered, WhyAt } from "../api";
 import { buckets, type Bucket } from "../bars";
 import { mayChange, post, query } from "../client";
 import { useData } from "../data";
-import { Dialog, Empty, Head, Labels, Loaded, Status, Time } from "../parts";
+import { Dialog, Empty, Head, Labels, Loaded, Status, Time, sentence } from "../parts";
 import { go, place, setQuery } from "../route";
-import { durationText, fullText, jobZone, shortText } from "../time";
+import { durationText, fullText, instantOf, jobZone, shortText, zone } from "../time";
 import { took } from "./runlist";
 
 export function Job({ name }: { name: string }): JSX.Element {
@@ -50,10 +50,11 @@ export function Job({ name }: { name: string }): JSX.Element {
                 <ol class="dues">{job.next_dues_ms.map((due) => <li key={due}><Time ms={due} /> <span class="muted"><Time ms={due} ago /></span></li>)}</ol>
               )}
             </section>
+            <WhyAtForm name={job.name} />
             <section class="panel">
               <h2>Definition</h2>
               <dl class="facts">
-                <div><dt>File</dt><dd>{job.source === undefined || job.source === "" ? "–" : <code>{job.source}</code>}</dd></div>
+                <div><dt>File</dt><dd>{job.source === undefined || job.source === "" ? "–" : <><code>{job.source}</code> <a class="plain-link" href={`/try?job=${job.name}`}>Try a change</a></>}</dd></div>
                 <div><dt>Revision</dt><dd>{job.revision}</dd></div>
                 {job.policy != null && <>
                   <div><dt>While it is on</dt><dd>{job.policy.overlap}</dd></div>
@@ -70,6 +71,7 @@ export function Job({ name }: { name: string }): JSX.Element {
               </table>
             </section>
           </div>
+          <FileText name={job.name} revision={job.revision} />
           {asks === "trigger" && <TriggerDialog job={job} onClose={() => setAsks(undefined)} />}
           {(asks === "pause" || asks === "resume") && (
             <Dialog title={`${asks === "pause" ? "Pause" : "Resume"} ${job.name}`} confirm={asks === "pause" ? "Pause" : "Resume"} onConfirm={() => post<void>(`/jobs/${job.name}/${asks}`)} onClose={() => { setAsks(undefined); data.reload(); }}>
@@ -81,6 +83,48 @@ export function Job({ name }: { name: string }): JSX.Element {
     </Loaded>
   );
 }
+
+/** The file as it is on disk, shown when it is asked for. */
+function FileText({ name, revision }: { name: string; revision: number }): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const data = useData<Definition>(isOpen ? `/jobs/${name}/definition` : undefined, { kinds: ["job", "problems"] });
+  return (
+    <details class="panel" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>File, revision {revision}</summary>
+      {isOpen && <Loaded data={data}>{({ text }) => text == null ? <p class="muted">The file is gone.</p> : <pre tabIndex={0}>{text}</pre>}</Loaded>}
+    </details>
+  );
+}
+
+/** Why it ran or did not run at an instant. The question is part of the address. */
+function WhyAtForm({ name }: { name: string }): JSX.Element {
+  const at = place.value.query.get("at") ?? undefined;
+  const [typed, setTyped] = useState(at === undefined ? "" : fullText(Number(at)).replace(" ", "T").slice(0, 16));
+  const data = useData<WhyAt>(at === undefined ? undefined : `/jobs/${encodeURIComponent(name)}/why${query({ at })}`, { kinds: ["run", "skip", "job"], job: name });
+  return (
+    <section class="panel">
+      <h2>Why, or why not</h2>
+      <form class="acts" onSubmit={(event) => { event.preventDefault(); if (typed !== "") setQuery({ at: String(instantOf(typed)) }); }}>
+        <label class="field"><span>At, in {zone.value}</span><input type="datetime-local" required value={typed} onInput={(event) => setTyped(event.currentTarget.value)} /></label>
+        <button type="submit">Ask</button>
+      </form>
+      {at !== undefined && (
+        <Loaded data={data}>
+          {(why) => (
+            <div aria-live="polite">
+              <p><strong>{WORDS[why.outcome] ?? why.outcome}</strong> {sentence(why.explanation)}</p>
+              {why.run != null && <p><Status word={why.run.status} /> <a href={`/runs/${why.run.id}`}>Run {why.run.id}</a>, due <Time ms={why.run.due_ms} /></p>}
+              {why.skip != null && why.skip.count > 1 && <p class="muted">{why.skip.count} dues were skipped together, from <Time ms={why.skip.first_due_ms} /> to <Time ms={why.skip.last_due_ms} />.</p>}
+              <p class="muted">The due before: <Time ms={why.due_before_ms} />. At or after: <Time ms={why.due_after_ms} />.</p>
+            </div>
+          )}
+        </Loaded>
+      )}
+    </section>
+  );
+}
+
+const WORDS: Record<string, string> = { run: "It ran.", skip: "It was skipped.", to_come: "It is to come.", no_due: "It had no due then.", unknown: "Nothing is recorded." };
 
 function touches(job: JobDetail): string {
   const print = job.footprint;
@@ -185,7 +229,7 @@ function Histogram({ title, rows }: { title: string; rows: Bucket[] }): JSX.Elem
       <h2>{title} <span class="muted">of the last {all} runs</span></h2>
       {all === 0 ? <p class="muted">No run has begun yet.</p> : (
         <table class="histogram"><thead class="sr"><tr><th>At most</th><th>Runs</th></tr></thead>
-          <tbody>{rows.map((row) => <tr key={row.upTo}><th scope="row">≤ {durationText(row.upTo)}</th><td><i style={{ width: `${(row.count / top) * 100}%` }} /><span>{row.count}</span></td></tr>)}</tbody>
+          <tbody>{rows.map((row) => <tr key={row.upTo}><th scope="row">≤ {durationText(row.upTo)}</th><td><i style={{ width: `calc((100% - 48px) * ${row.count / top})` }} /><span>{row.count}</span></td></tr>)}</tbody>
         </table>
       )}
     </section>
