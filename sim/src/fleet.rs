@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use cadran_core::{
     Body, Dst, FootprintSpec, Handler, Handlers, Job, JobName, Millis, Misfire, OnConflict, Overlap, Policy,
-    PoolShare, Retry, Schedule, ScheduleAction, ScheduleEntry, Step, StepNo, Zone,
+    PoolShare, Retry, ScheduleAction, ScheduleEntry, Step, StepNo, Zone,
 };
-use cadran_cron::Dialect;
+
+use cadran_spec::ScheduleText;
 
 use crate::dice::Dice;
 
@@ -126,7 +127,7 @@ pub(crate) fn zone(no: u64) -> Zone {
 }
 
 /// A job in one of a few zones.
-pub(crate) fn job(dice: &mut Dice, no: u64, zones: &[Zone], kind: Kind) -> Job {
+pub(crate) fn job(dice: &mut Dice, no: u64, zones: &[Zone], kind: Kind) -> (Job, Vec<ScheduleText>) {
     let zone = &zones[dice.roll(zones.len() as u64) as usize];
     let text = match kind {
         Kind::Busy => dice.pick(&BUSY),
@@ -149,7 +150,13 @@ pub(crate) fn job(dice: &mut Dice, no: u64, zones: &[Zone], kind: Kind) -> Job {
         skip_if_successful: dice.percent(10),
         at_most_once: dice.percent(15),
     };
-    Job { name: name(no), schedules: schedules(text, zone, dst), policy, body: Arc::new(body(dice, kind)) }
+    let texts = schedules(text, zone, dst);
+    let compiled = texts.iter().map(|text| match text.compile() {
+        Ok(schedule) => ScheduleEntry { schedule: Arc::new(schedule), action: text.action },
+        Err(error) => unreachable!("{}: {error}", text.text),
+    });
+    let schedules = compiled.collect();
+    (Job { name: name(no), schedules, policy, body: Arc::new(body(dice, kind)) }, texts)
 }
 
 fn body(dice: &mut Dice, kind: Kind) -> Body {
@@ -214,18 +221,14 @@ fn footprint(dice: &mut Dice) -> FootprintSpec {
 pub(crate) const POOL_UNITS: u32 = 4;
 
 /// Schedules of a text, each part with an optional `stop:` or `restart:` before it.
-fn schedules(text: &str, zone: &Zone, dst: Dst) -> Arc<[ScheduleEntry]> {
+fn schedules(text: &str, zone: &Zone, dst: Dst) -> Vec<ScheduleText> {
     let entry = |part: &str| {
         let (action, expression) = match part.trim().split_once(": ") {
             Some(("stop", rest)) => (ScheduleAction::Stop, rest),
             Some(("restart", rest)) => (ScheduleAction::Restart, rest),
             _ => (ScheduleAction::Start, part.trim()),
         };
-        let schedule = match Schedule::parse(expression, zone, Dialect::Cadran) {
-            Ok(schedule) => schedule.with_dst(dst),
-            Err(error) => unreachable!("{expression}: {error}"),
-        };
-        ScheduleEntry { schedule: Arc::new(schedule), action }
+        ScheduleText { action, zone: zone.clone(), dst, ..ScheduleText::new(expression) }
     };
     text.split('|').map(entry).collect()
 }

@@ -2,10 +2,11 @@
 //! ledger of everything it was told to start.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use cadran_core::{
-    Found, JobId, Millis, Now, Order, Outcome, Overlap, Policy, Report, ReportKind, RunId, SeatRecord, Start,
-    StepNo,
+    Body, Found, JobId, Millis, Now, Order, Outcome, Overlap, Policy, Report, ReportKind, RunId, SeatRecord,
+    Start, StepNo,
 };
 use rustc_hash::FxHashMap;
 
@@ -13,6 +14,7 @@ use crate::dice::Dice;
 use crate::fleet::{MIN, SEC};
 use crate::law::{Violation, broken};
 use crate::remote;
+use crate::step_law::StepLaw;
 
 pub(crate) type Key = (RunId, StepNo, u32);
 
@@ -62,6 +64,7 @@ pub(crate) struct Hands {
     /// Whether the ledger forgets runs that are closed: nobody retries them.
     pub(crate) forgets: bool,
     pub(crate) starts: u64,
+    pub(crate) step_law: StepLaw,
 }
 
 impl Hands {
@@ -75,11 +78,12 @@ impl Hands {
         order: &Order,
         policy: Policy,
         admitted: bool,
+        body: Option<&Arc<Body>>,
         now: Now,
         reports: &mut Vec<Report>,
     ) -> Result<(), Violation> {
         match order {
-            Order::Start(start) => self.start(start, policy, admitted, now, reports)?,
+            Order::Start(start) => self.start(start, policy, admitted, body, now, reports)?,
             Order::Stop { run, step, attempt } => {
                 let key = (*run, *step, *attempt);
                 if let Some(on) = self.journal.get_mut(&key).filter(|on| on.alive && !on.stop_asked) {
@@ -116,6 +120,7 @@ impl Hands {
         start: &Start,
         policy: Policy,
         admitted: bool,
+        body: Option<&Arc<Body>>,
         now: Now,
         reports: &mut Vec<Report>,
     ) -> Result<(), Violation> {
@@ -151,6 +156,9 @@ impl Hands {
                 );
             }
         }
+        let beside: Vec<StepNo> =
+            live.iter().filter(|((run, ..), _)| *run == start.run).map(|((_, step, _), _)| *step).collect();
+        self.step_law.start(start, body.unwrap_or(&start.context.body), &beside)?;
         live.push((key, policy.overlap));
         self.starts += 1;
         let mut dice = Dice::of(&[
@@ -227,6 +235,7 @@ impl Hands {
             let outcome = if on.stop_asked { Outcome::Stopped } else { on.exit.clone() };
             over(on, &mut self.live, key);
             let outcome = remote::with_stopped_shares(&on.seats, outcome);
+            self.step_law.end(key.0, key.1, &outcome, on.output.as_deref());
             on.report_end(key, now, outcome, reports);
         }
     }
@@ -293,6 +302,7 @@ impl Hands {
 
     /// The server died, and its processes with it: what the journal says of attempts of its former life.
     pub(crate) fn die(&mut self) -> Vec<Found> {
+        self.step_law.died();
         let mut found = Vec::new();
         for (&(run, step, attempt), on) in &mut self.journal {
             // What runs elsewhere goes on.

@@ -24,6 +24,7 @@
 
 mod acts;
 mod children;
+mod deeds;
 mod dice;
 mod fleet;
 mod hands;
@@ -31,11 +32,14 @@ mod job_text;
 mod law;
 mod life;
 mod long;
+mod oracle;
 mod play;
 mod policy;
 mod record;
 mod remote;
+mod sabotage;
 mod script;
+mod step_law;
 mod sweep;
 mod touch;
 mod world;
@@ -44,4 +48,5 @@ pub use job_text::{GROUPS, JobFile, RESOURCES, Setting, Value, draw_files, shrin
 pub use law::Violation;
 pub use long::Long;
 pub use play::{Tally, play, shrink};
+pub use sabotage::Sabotage;
 pub use script::{Scale, Script};

@@ -20,10 +20,12 @@ impl Script {
     pub fn long(seed: u64, jobs: u64, days: u64) -> Script {
         let mut dice = Dice::of(&[seed, 10]);
         let zones: Vec<Zone> = (0..ZONES.len() as u64).map(fleet::zone).collect();
-        let mut definitions = Vec::new();
+        let (mut definitions, mut schedules) = (Vec::new(), Vec::new());
         let mut acts = Vec::new();
         let mut put = |dice: &mut Dice, no: u64, at: Millis, acts: &mut Vec<(Millis, Act)>| {
-            definitions.push(fleet::job(dice, no, &zones, Kind::Calm));
+            let (job, texts) = fleet::job(dice, no, &zones, Kind::Calm);
+            definitions.push(job);
+            schedules.push(texts);
             acts.push((at, Act::Put(definitions.len() - 1)));
         };
         for no in 0..jobs {
@@ -59,14 +61,9 @@ impl Script {
         acts.sort_by_key(|(at, _)| *at);
         // 2025-01-01.
         let start = 1_735_689_600_000;
-        Script {
-            seed,
-            start,
-            span_ms: days as Millis * DAY,
-            definitions: definitions.into(),
-            files: Arc::default(),
-            acts,
-        }
+        let (definitions, schedules) = (definitions.into(), schedules.into());
+        let span_ms = days as Millis * DAY;
+        Script { seed, start, span_ms, definitions, schedules, files: Arc::default(), acts, sabotage: None }
     }
 }
 
@@ -99,7 +96,8 @@ impl<'a> Long<'a> {
 
     /// Lets everything come to rest, and compares the rest.
     pub fn settle(&mut self) -> Result<(), Violation> {
-        self.world.settle()
+        self.world.settle()?;
+        self.world.script.check_schedules()
     }
 
     /// What was done so far.

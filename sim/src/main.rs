@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cadran_sim::{Long, Scale, Script, Tally, Violation, play, shrink, shrink_drawn};
+use cadran_sim::{Long, Sabotage, Scale, Script, Tally, Violation, play, shrink, shrink_drawn};
 use nix::sys::signal::{SigSet, Signal};
 
 use options::{Options, Work};
@@ -186,9 +186,10 @@ fn hunt_all() -> ExitCode {
     let mut found = Vec::new();
     for name in bugs {
         plant(Some(name));
-        let seed = (1..=1_000)
-            .take_while(|_| !STOP.load(Ordering::Relaxed))
-            .find_map(|seed| Some((seed, play(&Script::new(seed, Scale::SMALL)).err()?)));
+        let seed = (1..=1_000).take_while(|_| !STOP.load(Ordering::Relaxed)).find_map(|seed| {
+            let scripts = [Script::new(seed, Scale::SMALL), Script::drawn(seed, Scale::SMALL)];
+            scripts.iter().find_map(|script| Some((seed, play(script).err()?)))
+        });
         match seed {
             Some((seed, violation)) => {
                 println!("{name:32} seed {seed:4}  {}", violation.law);
@@ -198,8 +199,21 @@ fn hunt_all() -> ExitCode {
         }
     }
     plant(None);
+    for (sabotage, name) in Sabotage::ALL {
+        let seed = (1..=1_000).take_while(|_| !STOP.load(Ordering::Relaxed)).find_map(|seed| {
+            let script = Script::drawn(seed, Scale::SMALL).sabotaged(*sabotage);
+            Some((seed, play(&script).err()?))
+        });
+        match seed {
+            Some((seed, violation)) => {
+                println!("{name:32} seed {seed:4}  {}", violation.law);
+                found.push(seed);
+            }
+            None => println!("{name:32} not found"),
+        }
+    }
     found.sort_unstable();
-    let all = options::bugs().len();
+    let all = options::bugs().len() + Sabotage::ALL.len();
     let median = found.get(found.len() / 2).copied().unwrap_or_default();
     println!("{} of {all} found, median seed {median}", found.len());
     if found.len() == all { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -1,6 +1,6 @@
 //! The command line.
 
-use cadran_sim::{Scale, Script};
+use cadran_sim::{Sabotage, Scale, Script};
 
 pub(crate) const HELP: &str = "\
 Usage: cargo xtask sim [OPTIONS]
@@ -32,6 +32,8 @@ pub(crate) struct Options {
     pub(crate) work: Work,
     pub(crate) scale: Scale,
     pub(crate) bug: Option<String>,
+    /// A mistake around the engine.
+    sabotage: Option<Sabotage>,
     /// Jobs are drawn as text.
     pub(crate) drawn: bool,
     /// Drawn job files after which it ends.
@@ -74,7 +76,12 @@ impl Options {
                 other => return Err(format!("what is {other} for?")),
             }
         }
+        let named =
+            |name: &String| Sabotage::ALL.iter().find(|(_, known)| known == name).map(|(bug, _)| *bug);
+        let sabotage = bug.as_ref().and_then(named);
+        drawn |= sabotage.is_some();
         if let Some(name) = &bug
+            && sabotage.is_none()
             && !bugs().contains(&name.as_str())
         {
             let known = match bugs() {
@@ -104,12 +111,16 @@ impl Options {
             }
             () => Work::Seeds { from: seeds.0, to: seeds.1 },
         };
-        Ok(Options { work, scale, bug, drawn, files_max, threads, json, keep_going, again })
+        Ok(Options { work, scale, bug, sabotage, drawn, files_max, threads, json, keep_going, again })
     }
 
     /// The script of a seed.
     pub(crate) fn script(&self, seed: u64) -> Script {
-        if self.drawn { Script::drawn(seed, self.scale) } else { Script::new(seed, self.scale) }
+        let script = if self.drawn { Script::drawn(seed, self.scale) } else { Script::new(seed, self.scale) };
+        match self.sabotage {
+            Some(sabotage) => script.sabotaged(sabotage),
+            None => script,
+        }
     }
 
     /// The command that plays a seed again.

@@ -72,6 +72,7 @@ pub fn play(script: &Script) -> Result<Tally, Violation> {
         let end = world.began() + script.span_ms;
         world.run_to(end)?;
         world.settle()?;
+        script.check_schedules()?;
         Ok(world.tally())
     }));
     played.unwrap_or_else(|_| {

@@ -4,10 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use cadran_core::{Job, Millis, Zone};
+use cadran_spec::ScheduleText;
 
 use crate::dice::Dice;
 use crate::fleet::{self, DAY, HOUR, Kind, MIN, SEC};
 use crate::job_text::JobFile;
+use crate::law::Violation;
+use crate::oracle;
+use crate::sabotage::Sabotage;
 
 /// How much of everything.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +77,10 @@ pub struct Script {
     pub(crate) start: Millis,
     pub(crate) span_ms: Millis,
     pub(crate) definitions: Arc<[Job]>,
+    /// What is done wrong around the engine, on purpose.
+    pub(crate) sabotage: Option<Sabotage>,
+    /// The schedules of each definition as they were written.
+    pub(crate) schedules: Arc<[Vec<ScheduleText>]>,
     /// The job file that each definition was read from; empty when they were not made as text.
     pub(crate) files: Arc<[JobFile]>,
     /// When, from the start, and what.
@@ -85,14 +93,17 @@ pub(crate) type Define<'d> = dyn FnMut(&mut Dice, u64, &[Zone], Millis) -> usize
 impl Script {
     /// The script of a seed.
     pub fn new(seed: u64, scale: Scale) -> Script {
-        let mut definitions = Vec::new();
+        let (mut definitions, mut schedules) = (Vec::new(), Vec::new());
         let mut define = |dice: &mut Dice, no: u64, zones: &[Zone], _: Millis| {
-            definitions.push(fleet::job(dice, no, zones, Kind::Busy));
+            let (job, texts) = fleet::job(dice, no, zones, Kind::Busy);
+            definitions.push(job);
+            schedules.push(texts);
             definitions.len() - 1
         };
         let (start, acts) = Script::compose(seed, scale, &mut define);
         let (span_ms, files) = (scale.span_ms, Arc::default());
-        Script { seed, start, span_ms, definitions: definitions.into(), files, acts }
+        let (definitions, schedules) = (definitions.into(), schedules.into());
+        Script { seed, start, span_ms, definitions, schedules, files, acts, sabotage: None }
     }
 
     /// When it begins and what happens in it. `define` makes a definition of a job and says its number.
@@ -120,6 +131,37 @@ impl Script {
         }
         acts.sort_by_key(|(at, _)| *at);
         (start, acts)
+    }
+
+    /// The definitions that its acts use.
+    pub(crate) fn used_definitions(&self) -> Vec<usize> {
+        let puts = self.acts.iter().filter_map(|(_, act)| match act {
+            Act::Put(no) | Act::Rename(_, no) => Some(*no),
+            _ => None,
+        });
+        puts.collect()
+    }
+
+    /// The same script with a mistake around the engine.
+    pub fn sabotaged(self, sabotage: Sabotage) -> Script {
+        Script { sabotage: Some(sabotage), ..self }
+    }
+
+    /// A definition as the engine is given it.
+    pub(crate) fn definition(&self, no: usize) -> Job {
+        let job = &self.definitions[no];
+        self.sabotage.map_or_else(|| job.clone(), |sabotage| sabotage.job(job))
+    }
+
+    /// Every schedule names what a plain reading of its text names, over all the time that the script can touch.
+    pub(crate) fn check_schedules(&self) -> Result<(), Violation> {
+        let jumps: Millis =
+            self.acts.iter().map(|(_, act)| if let Act::Clock(by) = act { by.abs() } else { 0 }).sum();
+        let (from, to) = (self.start - jumps.min(HOUR), self.start + self.span_ms + jumps + HOUR);
+        for no in self.used_definitions() {
+            oracle::agree(&self.definition(no).schedules, &self.schedules[no], from, to)?;
+        }
+        Ok(())
     }
 
     /// How many acts it has.

@@ -11,6 +11,7 @@ use cadran_core::{Batch, Command, Found, JobId, Millis, Now, Report, RunId};
 use cadran_engine::{Engine, Event, JobChange, Options, Restored, Token};
 use cadran_plan::index::{Buffers, Index, build};
 
+use crate::deeds::Deeds;
 use crate::dice::Dice;
 use crate::fleet::{self, SEC};
 use crate::hands::Hands;
@@ -51,6 +52,9 @@ pub(crate) struct World<'a, R> {
     pub(crate) record: R,
     pub(crate) hands: Hands,
     pub(crate) law: Checker,
+    pub(crate) deeds: Deeds,
+    /// Jobs that a sabotaged store has heard of.
+    heard_of: BTreeSet<JobId>,
     options: Options,
     /// The true time, by which everything but the engine's wall clock goes.
     pub(crate) mono: Millis,
@@ -109,6 +113,8 @@ impl<'a, R: Record> World<'a, R> {
             record,
             hands,
             law: Checker::new(script.definitions.clone(), retries),
+            deeds: Deeds::default(),
+            heard_of: BTreeSet::new(),
             options,
             mono,
             offset: script.start - mono,
@@ -180,7 +186,7 @@ impl<'a, R: Record> World<'a, R> {
     }
 
     pub(crate) fn change(&self, no: usize) -> JobChange {
-        let job = self.script.definitions[no].clone();
+        let job = self.script.definition(no);
         let source = format!("{}.yaml", job.name).into();
         JobChange::Put { job, definition: no.to_string().into(), source, source_mark: "".into() }
     }
@@ -259,6 +265,7 @@ impl<'a, R: Record> World<'a, R> {
         let mut told = false;
         for event in std::mem::take(&mut self.mail) {
             told = true;
+            self.deeds.told(&event, self.now().wall);
             self.engine.handle(event, self.now());
             // Each by itself, so that what an edit decided is told from what the next tick does.
             self.carry_out()?;

@@ -13,13 +13,16 @@ fn every_planted_bug_is_found() {
     for &(bug, name) in Bug::ALL {
         planted::plant(Some(bug));
         let first = (1..=SEEDS_MAX).find_map(|seed| {
-            let violation = play(&Script::new(seed, Scale::SMALL)).err()?;
-            Some((seed, violation))
+            let scripts = [Script::new(seed, Scale::SMALL), Script::drawn(seed, Scale::SMALL)];
+            scripts.into_iter().find_map(|script| {
+                let violation = play(&script).err()?;
+                Some((seed, script, violation))
+            })
         });
         planted::plant(None);
         match first {
-            Some((seed, violation)) => {
-                let clean = play(&Script::new(seed, Scale::SMALL));
+            Some((seed, script, violation)) => {
+                let clean = play(&script);
                 assert!(clean.is_ok(), "seed {seed} fails without {name} too: {clean:?}");
                 println!("{name}: seed {seed}: {}", violation.law);
                 found.push(seed);

@@ -56,6 +56,8 @@ pub enum Bug {
     ParentUnseen,
     /// Every run counts as one unit of a pool.
     PoolUncounted,
+    /// An unmet precondition of a job is taken for a mistake of the engine.
+    PreconditionPanics,
 }
 
 impl Bug {
@@ -86,6 +88,7 @@ impl Bug {
         (Bug::FootprintNotRestored, "footprint-not-restored"),
         (Bug::ParentUnseen, "parent-unseen"),
         (Bug::PoolUncounted, "pool-uncounted"),
+        (Bug::PreconditionPanics, "precondition-panics"),
     ];
 }
 

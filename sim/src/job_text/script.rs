@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cadran_core::{Address, Dialect, Executor, GroupName, Job, Millis};
 use cadran_engine::ExecutorChange;
-use cadran_spec::{ReadOptions, Reader, Resources};
+use cadran_spec::{ReadOptions, Reader, Resources, ScheduleText};
 
 use super::JobFile;
 use super::grammar::{self, GROUPS, RESOURCES, Setting};
@@ -12,40 +12,42 @@ use super::yaml::{Value, shrink_value};
 use crate::dice::Dice;
 use crate::law::Violation;
 use crate::play::{play, shrink};
-use crate::script::{Act, Scale, Script};
+use crate::script::{Scale, Script};
 
 /// Files that are drawn for one that the reader accepts: of twenty it refuses one or two.
 const DRAWS_MAX: u64 = 100;
 
 /// Reads a job file as the server does.
-fn read(file: &JobFile) -> Option<Job> {
+fn read(file: &JobFile) -> Option<(Job, Vec<ScheduleText>)> {
     let resources = Resources::read(RESOURCES.as_bytes()).unwrap_or_default();
     let options = ReadOptions { resources: Arc::new(resources), ..ReadOptions::default() };
     let parsed = Reader::new(options).read(file.value.file().as_bytes(), &file.name).ok()?;
-    Some(parsed.job)
+    Some((parsed.job, parsed.schedules))
 }
 
 impl Script {
     /// The script of a seed in which every job was written as a file and read by the real reader.
     pub fn drawn(seed: u64, scale: Scale) -> Script {
-        let (mut definitions, mut files) = (Vec::new(), Vec::new());
+        let (mut definitions, mut schedules, mut files) = (Vec::new(), Vec::new(), Vec::new());
         let mut define = |dice: &mut Dice, no: u64, _: &[cadran_core::Zone], start: Millis| {
             let own = dice.draw();
-            let (file, job) = (0..DRAWS_MAX)
+            let (file, (job, texts)) = (0..DRAWS_MAX)
                 .find_map(|draw| {
                     let mut dice = Dice::of(&[own, draw]);
                     let value = grammar::job_file(&mut dice, no, scale.jobs, Setting::Simulated(start));
                     let file = JobFile { name: format!("j{no}"), value };
-                    read(&file).map(|job| (file, job))
+                    read(&file).map(|read| (file, read))
                 })
                 .unwrap_or_else(|| unreachable!("none of {DRAWS_MAX} drawn files was accepted"));
             files.push(file);
             definitions.push(job);
+            schedules.push(texts);
             definitions.len() - 1
         };
         let (start, acts) = Script::compose(seed, scale, &mut define);
         let span_ms = scale.span_ms;
-        Script { seed, start, span_ms, definitions: definitions.into(), files: files.into(), acts }
+        let (definitions, schedules) = (definitions.into(), schedules.into());
+        Script { seed, start, span_ms, definitions, schedules, files: files.into(), acts, sabotage: None }
     }
 
     /// How many definitions of jobs it has.
@@ -77,22 +79,14 @@ impl Script {
         changes
     }
 
-    /// The definitions that its acts still use.
-    fn used_definitions(&self) -> Vec<usize> {
-        let puts = self.acts.iter().filter_map(|(_, act)| match act {
-            Act::Put(no) | Act::Rename(_, no) => Some(*no),
-            _ => None,
-        });
-        puts.collect()
-    }
-
     /// The same script with another file in one place.
     fn with_file(&self, at: usize, value: &Value) -> Option<Script> {
         let mut files = self.files.to_vec();
         files[at].value = value.clone();
-        let mut definitions = self.definitions.to_vec();
-        definitions[at] = read(&files[at])?;
-        Some(Script { files: files.into(), definitions: definitions.into(), ..self.clone() })
+        let (mut definitions, mut schedules) = (self.definitions.to_vec(), self.schedules.to_vec());
+        (definitions[at], schedules[at]) = read(&files[at])?;
+        let (definitions, schedules) = (definitions.into(), schedules.into());
+        Some(Script { files: files.into(), definitions, schedules, ..self.clone() })
     }
 }
 

@@ -19,6 +19,10 @@ impl<R: Record> World<'_, R> {
                 self.touch.end(change.run);
             }
             for order in orders {
+                let order = match self.script.sabotage {
+                    Some(sabotage) => sabotage.order(order),
+                    None => order,
+                };
                 self.deliver(&order)?;
                 if self.dies() {
                     return Ok(());
@@ -31,6 +35,10 @@ impl<R: Record> World<'_, R> {
                         self.newest.pop_front();
                     }
                 }
+                let mut batch = batch;
+                if let Some(sabotage) = self.script.sabotage {
+                    sabotage.batch(&mut batch, &mut self.heard_of);
+                }
                 self.queue.push_back((seq, batch));
                 if self.dies() {
                     return Ok(());
@@ -41,6 +49,8 @@ impl<R: Record> World<'_, R> {
             }
             for (token, reply) in replies {
                 let asked = self.asked.remove(&token);
+                let wall = self.now().wall;
+                self.deeds.answered(token, wall);
                 match (&reply, asked) {
                     (Ok(Reply::Run(run)), Some(Asked::Trigger))
                         if self.record.run(*run).is_none() && !self.law.is_over(*run) =>
@@ -78,6 +88,7 @@ impl<R: Record> World<'_, R> {
                 if let Some(record) = self.record.run(run) {
                     let job = self.older(record.promise.job, record.promise.revision);
                     let restored = RestoredRun { record, job };
+                    self.hands.step_law.reopened(run);
                     self.engine.handle(Event::Recalled(token, Box::new(restored), share), self.now());
                 }
             }
@@ -86,11 +97,11 @@ impl<R: Record> World<'_, R> {
 
     pub(super) fn older(&self, job: JobId, revision: u32) -> Option<cadran_core::Job> {
         let text = self.record.definition(job, revision)?;
-        Some(self.script.definitions[self.law.definition(&text)].clone())
+        Some(self.script.definition(self.law.definition(&text)))
     }
 
     pub(super) fn deliver(&mut self, order: &Order) -> Result<(), Violation> {
-        let (mut policy, mut admitted) = (Policy::DEFAULT, false);
+        let (mut policy, mut admitted, mut body) = (Policy::DEFAULT, false, None);
         if let Order::Start(start) = order {
             let promised = self.law.open.get(&start.run).map(|run| self.law.job_of(run).policy);
             if promised.is_some_and(|policy| policy.at_most_once) {
@@ -126,12 +137,13 @@ impl<R: Record> World<'_, R> {
             admitted = waited || known.is_none_or(|run| run.started);
             policy = self.law.start(start, self.now(), settled)?;
             self.busy.entry(start.context.job).or_default().insert(start.run);
+            body = known.map(|run| self.law.job_of(&run).body.clone());
             if let Some(run) = known {
                 self.touch.start(start.run, self.law.job_of(&run))?;
             }
         }
         let mut reports = Vec::new();
-        self.hands.take(order, policy, admitted, self.now(), &mut reports)?;
+        self.hands.take(order, policy, admitted, body.as_ref(), self.now(), &mut reports)?;
         self.send_reports(reports);
         Ok(())
     }
@@ -168,6 +180,10 @@ impl<R: Record> World<'_, R> {
         }
         if busy.is_empty() {
             self.busy.remove(&job);
+        }
+        if status.is_ended() {
+            let forgets = self.hands.forgets;
+            self.hands.step_law.ended(run, status, forgets)?;
         }
         Ok(())
     }

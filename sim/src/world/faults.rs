@@ -8,6 +8,7 @@ use cadran_engine::{Engine, Event, JobChange, Restored, RestoredJob, RestoredRun
 use super::World;
 use crate::law::Violation;
 use crate::record::Record;
+use crate::sabotage::Sabotage;
 
 impl<R: Record> World<'_, R> {
     pub(crate) fn set_clock(&mut self, by: Millis) {
@@ -120,9 +121,13 @@ impl<R: Record> World<'_, R> {
     pub(super) fn restart(&mut self) -> Result<(), Violation> {
         self.down_until = None;
         let now = self.now();
-        let found = std::mem::take(&mut self.found);
+        let mut found = std::mem::take(&mut self.found);
         let loaded = self.record.load();
-        let (last_id, last_log) = (loaded.last_id, self.hands.last_log());
+        let (last_id, mut last_log) = (loaded.last_id, self.hands.last_log());
+        if let Some(sabotage) = self.script.sabotage {
+            found = sabotage.found(found);
+            last_log = if sabotage == Sabotage::LogNumberReused { 0 } else { last_log };
+        }
         let mut restored = Restored { found, last_id, last_log, ..Restored::default() };
         let mut current: BTreeMap<JobId, u32> = BTreeMap::new();
         let mut successes_of = Vec::new();
@@ -130,7 +135,7 @@ impl<R: Record> World<'_, R> {
         let mut known: BTreeMap<u64, usize> = BTreeMap::new();
         for row in loaded.jobs {
             let no = self.law.definition(&row.put.definition);
-            let job = self.script.definitions[no].clone();
+            let job = self.script.definition(no);
             current.insert(row.put.job, row.put.revision);
             if job.policy.skip_if_successful {
                 successes_of.push(row.put.job);

@@ -14,6 +14,8 @@ use crate::journal::Key;
 use crate::sample;
 use crate::xxl::ledger::Ledger;
 
+mod storm;
+
 const LEASE_MS: i64 = 30_000;
 
 fn at(mono: i64) -> Now {
