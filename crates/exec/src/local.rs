@@ -70,7 +70,8 @@ impl Local {
             Ok(root) => {
                 tracing::info!(root = %root.display(), "processes of steps are kept together by control groups");
                 let root = root.to_string_lossy();
-                std::fs::write(&group_file, &*root).map_err(ExecError::file("write", &group_file))?;
+                cadran_files::write_atomic(&group_file, root.as_bytes())
+                    .map_err(ExecError::file("write", &group_file))?;
             }
             Err(why) => tracing::info!(
                 %why,
