@@ -84,7 +84,9 @@ pub(crate) fn promise(checker: &Checker, promise: &Promise) -> Result<(), Violat
         },
         Misfire::All => {
             let border = promise.promised_at.saturating_sub(policy.catchup_window_ms);
-            if promise.due <= border && life.caught_up == 0 && life.paused_at.is_empty() {
+            // A backlog that is under way goes on, however long it takes.
+            let goes_on = || life.marks.iter().any(|mark| next(job, mark.due) == Some(promise.due));
+            if promise.due <= border && life.caught_up == 0 && life.paused_at.is_empty() && !goes_on() {
                 return broken(
                     "the catch-up window ends where it says",
                     format!("{name}: {} is replayed, the window began after {border}", promise.due),

@@ -68,10 +68,6 @@ impl Engine {
     ) -> Option<RunId> {
         // A run that was stopped or skipped while in the ring is gone from the table.
         let live = self.runs.get(&run)?;
-        if self.place.knows(run) {
-            // It was stopped while in the ring, and opened again by a retry: its first turn was taken already.
-            return None;
-        }
         if !live.is_unstarted_due() {
             return Some(run);
         }
@@ -155,6 +151,10 @@ impl Engine {
     }
 
     fn admit(&mut self, candidate: Candidate, now: Now) {
+        if self.place.knows(candidate.run) {
+            // It was stopped while in the ring and opened again by a retry, so that it is in there twice.
+            return;
+        }
         if self.already_successful(&candidate) {
             return self.skip_run(candidate.run, SkipReason::AlreadySuccessful, now);
         }

@@ -169,3 +169,38 @@ fn a_run_that_is_stopped_and_retried_before_its_instant_starts_once() {
     assert_eq!(world.starts("a"), ["00:01"]);
     world.check();
 }
+
+#[test]
+fn a_paused_backlog_of_a_file_that_was_written_again_is_judged_by_the_new_policy() {
+    let replays = |overlap| {
+        move |job: &mut Job| {
+            job.policy.misfire = Misfire::All;
+            job.policy.catchup_window_ms = HOUR;
+            job.policy.overlap = overlap;
+        }
+    };
+    let mut world = World::new("2026-03-01T01:00:30Z");
+    world.put("a", "* * * * *", replays(Overlap::Wait));
+    world.run_for(SEC);
+    world.hangs("a");
+    world.restart_after(10 * MIN);
+    world.run_for(SEC);
+    world.pause("a");
+    world.run_for(30 * SEC);
+    world.remove("a");
+    world.put("a", "* * * * *", replays(Overlap::Latest));
+    world.takes("a", 0);
+    world.finish("a");
+    world.resume("a");
+    world.run_for(5 * SEC);
+    assert_eq!(
+        world.story("a"),
+        [
+            "01:01 catch_up succeeded",
+            "01:02..01:09 x8 superseded",
+            "01:10 catch_up succeeded",
+            "01:11 x1 paused"
+        ]
+    );
+    world.check();
+}

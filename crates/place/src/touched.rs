@@ -128,8 +128,11 @@ impl Touched {
         }
         let mut capacities = Vec::new();
         for share in &footprint.pools {
-            capacities.push((&share.pool, self.capacity(&share.pool).unwrap_or(share.capacity)));
-            let _ = self.set_capacity(&share.pool, u32::MAX, &mut Vec::new());
+            let known = self.capacity(&share.pool).unwrap_or(share.capacity);
+            capacities.push((&share.pool, known));
+            // A pool that became smaller keeps what was given out when it was larger, and no more than that: beyond it
+            // a run that started later has what this one gave back.
+            let _ = self.set_capacity(&share.pool, known.max(share.capacity), &mut Vec::new());
         }
         let mut in_the_way = None;
         if self.prepare(footprint).is_ok()

@@ -244,6 +244,10 @@ impl Planner {
     pub fn revive(&mut self, job: JobId, schedules: &[ScheduleEntry], now: Millis) {
         self.set_schedules(job, schedules, now);
         let paused = self.extras.get(&job).is_some_and(|extra| extra.paused_at.is_some());
+        // What is left of a backlog is judged anew when a pause ends, by the policy of then.
+        if let Some(extra) = self.extras.get_mut(&job) {
+            extra.backlog = false;
+        }
         self.modes[job.index()] = if paused { Mode::Paused } else { Mode::Live };
         self.behind.insert(job);
     }
