@@ -9,7 +9,7 @@ use cadran_core::{
 };
 use cadran_flow::{Accepted, Next, Progress, Resume, StopWhy};
 
-use crate::engine::{Engine, Timer};
+use crate::engine::{Engine, Fire, Timer};
 use crate::shares::SeatsOf;
 
 /// Starts between two looks at the effects. Of thousands at one instant the first are on their way while the others are
@@ -349,6 +349,10 @@ impl Engine {
             _ => message,
         };
         let began = live.progress.is_some();
+        if !began {
+            // It may wait in the ring. A retry puts it there again, and it would leave twice.
+            self.ring.remove(live.context.due, |item| matches!(item, Fire::Run(waiting) if *waiting == run));
+        }
         let steps = live.steps();
         live.status = status;
         let update = RunUpdate { ended_at: Some(now.wall), skip, message, steps, ..live.update(run) };

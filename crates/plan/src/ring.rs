@@ -28,6 +28,17 @@ impl<T> Ring<T> {
         self.len += 1;
     }
 
+    /// Takes out what waits for an instant and is not wanted any more.
+    pub fn remove(&mut self, due: Millis, is_it: impl Fn(&T) -> bool) {
+        let Some(items) = self.by_due.get_mut(&due) else { return };
+        let before = items.len();
+        items.retain(|item| !is_it(item));
+        self.len -= before - items.len();
+        if items.is_empty() {
+            self.by_due.remove(&due);
+        }
+    }
+
     /// When the next one leaves.
     pub fn next_due(&self) -> Option<Millis> {
         self.by_due.first_key_value().map(|(&due, _)| due)
