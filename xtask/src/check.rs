@@ -2,6 +2,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::{env, fs};
 
+use crate::coverage::Reference;
 use crate::files::{self, File};
 use crate::packages::{self, Package};
 use crate::program::{is_there, program, run as run_program};
@@ -11,6 +12,8 @@ use crate::{Trouble, layers, licences, readme, texts};
 struct Repository {
     files: Vec<File>,
     packages: Vec<Package>,
+    /// What the code says of itself, or why it cannot.
+    reference: Result<Reference, String>,
 }
 
 enum Found {
@@ -38,13 +41,20 @@ const CHECKS: &[(&str, fn(&Repository) -> Result<Found, String>)] = &[
         problems(texts::ci_runs_the_readme(&at.files, is_executable(".ci/run")))
     }),
     ("README blocks for CI are well formed", |at| problems(readme::check(text(at, "README.md")))),
+    ("every key, command, option, endpoint, metric and skip reason has a test", |at| {
+        at.reference.as_ref().map_err(Clone::clone).and_then(|known| problems(known.uncovered(&at.files)))
+    }),
+    ("pages made from the code are fresh; every key is explained", |at| {
+        at.reference.as_ref().map_err(Clone::clone).and_then(|known| problems(known.undocumented(&at.files)))
+    }),
     ("cargo deny", |_| cargo_deny()),
     ("comfortable files", |at| Ok(Found::Warnings(texts::long_files(&at.files)))),
 ];
 
 /// `cargo xtask check`.
 pub(crate) fn run() -> Result<(), Trouble> {
-    let look = || Ok(Repository { files: files::all()?, packages: packages::all()? });
+    let look =
+        || Ok(Repository { files: files::all()?, packages: packages::all()?, reference: Reference::read() });
     let repository = look().map_err(Trouble::Failed)?;
     let mut failed = 0;
     for (name, check) in CHECKS {

@@ -8,6 +8,7 @@ mod bad_input;
 mod bench;
 mod buckets;
 mod check;
+mod coverage;
 mod database;
 mod files;
 mod fuzz;
@@ -34,7 +35,8 @@ Usage: cargo xtask COMMAND
   test [--quick] [-- FILTER…]   All tests: formatting, lints, tests of the workspace with PostgreSQL and S3, doc
                                 tests, repository checks, README commands. --quick goes without the servers.
                                 With filters only the tests whose names contain one of them run.
-  check                         Repository checks: layers, licences, paths, files
+  check                         Repository checks: layers, licences, paths, files; what is documented has a test
+  docs                          Write the pages of docs that are made from the code: commands, API, metrics, reasons
   readme                        Run the README's command blocks that are marked for it
   bench [NAME…] [--quick]       Benchmarks of the workspace, all or those named (by benchmark or package)
   kills [--kills N] [--store sqlite|postgres] [--seed N]
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
     let done = match arguments.first().map(String::as_str) {
         Some("test") => test::run(rest),
         Some("check") => no_more(rest).and_then(|()| check::run()),
+        Some("docs") => no_more(rest).and_then(|()| coverage::write_documents()),
         Some("readme") => no_more(rest).and_then(|()| readme::run()),
         Some("bench") => bench::run(rest),
         Some("kills") => kills::run(rest),

@@ -183,6 +183,17 @@ const LIMITS: Shape = Shape {
     unsupported: &[],
 };
 
+/// The maps of a `fuzz.yaml` by section, as the reader looks keys up in them.
+pub const CONFIG_SHAPES: &[(&str, &Shape)] = &[
+    ("fuzz_file", &TOP),
+    ("fuzz_build", &BUILD),
+    ("fuzz_fuzz", &FUZZ),
+    ("fuzz_crashes", &CRASHES),
+    ("fuzz_coverage", &COVERAGE),
+    ("fuzz_retention", &RETENTION),
+    ("fuzz_limits", &LIMITS),
+];
+
 impl Config {
     /// Reads the text of a `fuzz.yaml`. The error says everything that is wrong, with line and column.
     ///

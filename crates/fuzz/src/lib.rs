@@ -65,7 +65,7 @@ mod work;
 pub use bucket::{Bucket, BucketOptions, Condition, LISTED_MAX, Listed, Object, Put, Transfer, Version};
 pub use claim::{Claim, Work};
 pub use cleanup::CleanUp;
-pub use config::{AfterCrash, Config, InitOptions, JobFile, Tools, job_files, template};
+pub use config::{AfterCrash, CONFIG_SHAPES, Config, InitOptions, JobFile, Tools, job_files, template};
 pub use error::{Failure, FuzzError};
 pub use events::{Event, Place};
 pub use files::{BuildQueue, Checked, Entry, Schedule, StateFile};

@@ -9,9 +9,9 @@ use cadran_core::{
     Address, Command, Dialect, Executor, GroupName, JobId, JobName, Refusal, Reply, RunId, StepNo, StepRecord,
 };
 use cadran_engine::{Engine, Event, ExecutorChange};
-use cadran_exec::worker::Presence;
-use cadran_exec::xxl::RemoteLog;
+use cadran_exec::worker::{HubCounts, Presence};
 use cadran_exec::xxl::wire::RunResult;
+use cadran_exec::xxl::{RemoteCounts, RemoteLog};
 use cadran_exec::{Hub, Remote};
 use cadran_http::{DoorCounts, ExecutorDesk, ExecutorGroup, ExecutorLine, JobCall};
 use cadran_place::{GROUPS_MAX, MEMBERS_MAX};
@@ -181,53 +181,7 @@ impl Executors {
 
     /// Counters in Prometheus' text format.
     pub fn metrics(&self) -> String {
-        let (counts, ours) = (self.remote.counts(), self.hub.counts());
-        let mut text = self.counts.render();
-        for (name, kind, help, value) in [
-            ("orders_accepted_total", "counter", "Orders that executors took.", counts.accepted),
-            (
-                "orders_refused_total",
-                "counter",
-                "Orders that were refused or did not arrive.",
-                counts.refused,
-            ),
-            (
-                "orders_unanswered_total",
-                "counter",
-                "Orders that were sent and never answered.",
-                counts.unanswered,
-            ),
-            ("orders_delayed_total", "counter", "Orders that found their lane full.", counts.delayed),
-            ("results_stray_total", "counter", "Results of runs that were over or unknown.", counts.strays),
-            ("shares_lost_total", "counter", "Shares given up as lost.", counts.lost),
-            ("results_total", "counter", "Results that belonged to a run.", counts.results),
-            ("orders_waiting", "gauge", "Orders that wait to leave.", counts.waiting as u64),
-            ("shares_open", "gauge", "Shares that are out at executors.", counts.open as u64),
-            ("workers", "gauge", "Workers that are there.", ours.workers as u64),
-            ("worker_shares_open", "gauge", "Shares that are out at workers.", ours.open as u64),
-            ("worker_shares_lost_total", "counter", "Shares lost with their worker.", ours.lost),
-        ] {
-            text.push_str(&format!(
-                "# HELP cadran_executor_{name} {help}\n# TYPE cadran_executor_{name} {kind}\ncadran_executor_{name} {value}\n"
-            ));
-        }
-        let (fast, slow) = (counts.fast, counts.slow);
-        for (name, help, fast, slow) in [
-            ("lane_orders", "Orders on their way, by lane.", fast.on, slow.on),
-            (
-                "lane_orders_max",
-                "Orders that may be on their way at once, by lane.",
-                fast.at_once_max,
-                slow.at_once_max,
-            ),
-            ("lane_queued", "Orders that wait in a lane.", fast.queued, slow.queued),
-        ] {
-            let name = format!("cadran_executor_{name}");
-            text.push_str(&format!(
-                "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{{lane=\"fast\"}} {fast}\n{name}{{lane=\"slow\"}} {slow}\n"
-            ));
-        }
-        text
+        render_counts(&self.counts, &self.remote.counts(), &self.hub.counts())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -398,4 +352,49 @@ fn read(file: &std::path::Path) -> Vec<(GroupName, Executor, Labels)> {
         Some((text(0)?.parse().ok()?, executor, labels.unwrap_or_default()))
     };
     list.into_iter().filter_map(line).collect()
+}
+
+/// What is counted about executors, in Prometheus' text format. This is the only place that names these metrics.
+pub fn render_counts(calls: &DoorCounts, counts: &RemoteCounts, ours: &HubCounts) -> String {
+    let mut text = calls.render();
+    for (name, kind, help, value) in [
+        ("orders_accepted_total", "counter", "Orders that executors took.", counts.accepted),
+        ("orders_refused_total", "counter", "Orders that were refused or did not arrive.", counts.refused),
+        (
+            "orders_unanswered_total",
+            "counter",
+            "Orders that were sent and never answered.",
+            counts.unanswered,
+        ),
+        ("orders_delayed_total", "counter", "Orders that found their lane full.", counts.delayed),
+        ("results_stray_total", "counter", "Results of runs that were over or unknown.", counts.strays),
+        ("shares_lost_total", "counter", "Shares given up as lost.", counts.lost),
+        ("results_total", "counter", "Results that belonged to a run.", counts.results),
+        ("orders_waiting", "gauge", "Orders that wait to leave.", counts.waiting as u64),
+        ("shares_open", "gauge", "Shares that are out at executors.", counts.open as u64),
+        ("workers", "gauge", "Workers that are there.", ours.workers as u64),
+        ("worker_shares_open", "gauge", "Shares that are out at workers.", ours.open as u64),
+        ("worker_shares_lost_total", "counter", "Shares lost with their worker.", ours.lost),
+    ] {
+        text.push_str(&format!(
+                "# HELP cadran_executor_{name} {help}\n# TYPE cadran_executor_{name} {kind}\ncadran_executor_{name} {value}\n"
+            ));
+    }
+    let (fast, slow) = (counts.fast, counts.slow);
+    for (name, help, fast, slow) in [
+        ("lane_orders", "Orders on their way, by lane.", fast.on, slow.on),
+        (
+            "lane_orders_max",
+            "Orders that may be on their way at once, by lane.",
+            fast.at_once_max,
+            slow.at_once_max,
+        ),
+        ("lane_queued", "Orders that wait in a lane.", fast.queued, slow.queued),
+    ] {
+        let name = format!("cadran_executor_{name}");
+        text.push_str(&format!(
+                "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{{lane=\"fast\"}} {fast}\n{name}{{lane=\"slow\"}} {slow}\n"
+            ));
+    }
+    text
 }
