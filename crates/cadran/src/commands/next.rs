@@ -26,7 +26,7 @@ cadran next 'every 90s' -n 3 --from 2026-01-01T00:00:00Z\n  cadran next jobs/bac
 echo '{\"expr\":\"@daily\",\"timezone\":\"Asia/Tokyo\",\"count\":2}' | cadran next --stdin")]
 pub struct Args {
     /// A cron expression, `every 90s`, `at 2026-01-01T00:00:00Z`, or the path of a job file.
-    #[arg(required_unless_present = "stdin", allow_hyphen_values = true)]
+    #[arg(required_unless_present = "stdin")]
     what: Option<String>,
     /// How many dues.
     #[arg(short = 'n', long = "count", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=10_000))]

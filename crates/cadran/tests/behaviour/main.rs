@@ -6,15 +6,15 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-// mod clients;
-// mod endpoints;
+mod clients;
+mod endpoints;
 mod flow;
-// mod footprints;
-// mod late;
-// mod overlap;
-// mod reading;
-// mod schedules;
-// mod serving;
+mod footprints;
+mod late;
+mod overlap;
+mod reading;
+mod schedules;
+mod serving;
 mod steps;
 
 use std::process::Output;
@@ -85,6 +85,11 @@ fn client(home: &Home, args: &[&str]) -> String {
     assert!(output.status.success(), "{args:?}: {}", said(&output));
     stdout(&output)
 }
+
+/// Six hundred dues a second: the shortest period is 10 ms, so six of them take turns.
+const DENSE: &str = "schedule: [every 10ms, {every: 10ms, from: '2026-01-01T00:00:00.002Z'}, \
+                     {every: 10ms, from: '2026-01-01T00:00:00.003Z'}, {every: 10ms, from: '2026-01-01T00:00:00.004Z'}, \
+                     {every: 10ms, from: '2026-01-01T00:00:00.006Z'}, {every: 10ms, from: '2026-01-01T00:00:00.008Z'}]";
 
 /// A command that goes on until a file is there.
 fn until(home: &Home, file: &str) -> String {
