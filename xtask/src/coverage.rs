@@ -23,6 +23,13 @@ use crate::program::{program, read};
 const TESTS: &str = "crates/cadran/tests/";
 const MARK: &str = "// covers: ";
 
+/// What has no test through the binary yet. The list may only become shorter: a name that is covered, or that is gone, has
+/// to leave it.
+const WITHOUT_TEST: &[&str] = &[
+    // Needs thousands of orders at once for one executor; a unit test of the lanes looks at it.
+    "metric cadran_executor_orders_delayed_total",
+];
+
 /// What the code says of itself.
 pub(crate) struct Reference {
     names: BTreeSet<String>,
@@ -62,6 +69,10 @@ impl Reference {
 
     /// Names without a test, and marks that are wrong.
     pub(crate) fn uncovered(&self, files: &[File]) -> Vec<String> {
+        self.uncovered_but(files, WITHOUT_TEST)
+    }
+
+    fn uncovered_but(&self, files: &[File], without_test: &[&str]) -> Vec<String> {
         let mut problems = Vec::new();
         let mut covered = BTreeSet::new();
         for file in files.iter().filter(|file| file.path.starts_with(TESTS)) {
@@ -78,7 +89,14 @@ impl Reference {
                 }
             }
         }
-        let missing = self.names.difference(&covered);
+        for name in without_test {
+            if covered.contains(*name) || !self.names.contains(*name) {
+                problems.push(format!(
+                    "`{name}` has a test or is gone; take it off the list in xtask/src/coverage.rs"
+                ));
+            }
+        }
+        let missing = self.names.difference(&covered).filter(|name| !without_test.contains(&name.as_str()));
         problems.extend(missing.map(|name| format!("no test in {TESTS} covers `{name}`")));
         problems
     }
@@ -200,12 +218,14 @@ mod tests {
             reference(&["key retry.limit", "key retry.interval", "option ps --job", "reason paused"]);
         let text = "// covers: key retry.{limit,interval}\n// covers: option ps --gone\n#[test]\nfn a() {\n    \
                     limit interval\n}\n\n// covers: reason paused\nfn no_test() { paused }\n";
-        let problems = reference.uncovered(&[file("crates/cadran/tests/a.rs", text)]);
+        let problems =
+            reference.uncovered_but(&[file("crates/cadran/tests/a.rs", text)], &["key retry.limit"]);
         assert_eq!(
             problems,
             [
                 "crates/cadran/tests/a.rs:2: there is no `option ps --gone`",
                 "crates/cadran/tests/a.rs:8: `reason paused` does not stand above a test that runs",
+                "`key retry.limit` has a test or is gone; take it off the list in xtask/src/coverage.rs",
                 "no test in crates/cadran/tests/ covers `option ps --job`",
                 "no test in crates/cadran/tests/ covers `reason paused`",
             ]
@@ -216,7 +236,7 @@ mod tests {
     fn a_mark_on_a_test_that_never_says_the_word_does_not_count() {
         let reference = reference(&["key retry.limit"]);
         let text = "// covers: key retry.limit\n#[test]\nfn a() {\n}\n\nfn b() { limit }\n";
-        let problems = reference.uncovered(&[file("crates/cadran/tests/a.rs", text)]);
+        let problems = reference.uncovered_but(&[file("crates/cadran/tests/a.rs", text)], &[]);
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert_eq!(problems[0], "crates/cadran/tests/a.rs:1: the test does not mention `limit`");
     }

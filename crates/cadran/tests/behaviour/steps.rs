@@ -6,7 +6,6 @@ use super::{run_job, run_job_with};
 // covers: key step.{name,run,command,cmd,description}
 // covers: command run
 // covers: option run FILE
-// covers: option run --json
 #[test]
 fn commands_are_lines_for_a_shell_or_programs_with_arguments() {
     for key in ["run", "command", "cmd"] {

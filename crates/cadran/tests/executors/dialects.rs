@@ -124,6 +124,8 @@ fn a_command_for_a_group_without_workers_travels_as_a_shell_script() {
     assert_eq!((notes.len(), &notes[0]["group"]), (3, &json!("g")), "{notes:?}");
 }
 
+// covers: key executors_file.{token,groups}
+// covers: key executors_group.{token,addresses,dialect}
 #[test]
 fn typed_in_addresses_are_used_in_their_order_with_their_own_token() {
     let home = Home::new();

@@ -7,6 +7,7 @@ mod support;
 mod bad;
 mod children;
 mod clients;
+mod covered;
 mod crew;
 mod dialects;
 mod following;

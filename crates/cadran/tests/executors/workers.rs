@@ -520,6 +520,7 @@ fn four_ways_of_a_job_that_is_still_on() {
     }
 }
 
+// covers: key executor.{group,labels}
 #[test]
 fn labels_and_free_slots_choose() {
     let rig = Rig::new();

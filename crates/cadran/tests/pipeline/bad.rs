@@ -26,6 +26,8 @@ fn h29_hashes_that_are_none_are_refused() {
     assert_eq!(home.status()["queue"].as_array().map(Vec::len), Some(0));
 }
 
+// covers: command fuzz manager
+// covers: option fuzz manager --{commit,front}
 #[test]
 fn h30_a_commit_that_the_filter_leaves_out_is_taken_with_a_warning() {
     let home = Home::plain(GOOD, "true", "");
@@ -84,6 +86,7 @@ fn a_repository_that_cannot_be_read_costs_nothing_else() {
     home.json(0, &["manager"]);
 }
 
+// covers: key fuzz_file.repository_mib_max
 #[test]
 fn a_repository_that_is_too_large_is_refused() {
     let home = Home::plain(GOOD, "true", "repository_mib_max: 1\n");

@@ -1,6 +1,7 @@
 //! `cadran fuzz` from end to end: a repository, a store, the binary and what it prints.
 
 mod bad;
+mod covered;
 mod example;
 mod home;
 mod passes;

@@ -20,6 +20,7 @@ fn scheduled(home: &Home) -> String {
     home.schedule()[0].0.clone()
 }
 
+// covers: option fuzz builder --commit
 #[test]
 fn h14_what_the_compiler_says_is_told_from_what_happens_to_it() {
     let home = Home::plain(GOOD, "true", "");
@@ -40,6 +41,8 @@ fn h14_what_the_compiler_says_is_told_from_what_happens_to_it() {
     check(GOOD, "built", 0, "");
 }
 
+// covers: command fuzz retry
+// covers: option fuzz retry HASH
 #[test]
 fn h14_trouble_is_tried_three_times_and_a_poison_head_does_not_block() {
     let home = Home::plain("kill -9 $$", "true", "");
@@ -59,6 +62,7 @@ fn h14_trouble_is_tried_three_times_and_a_poison_head_does_not_block() {
     assert_eq!(home.json(0, &["builder"])["outcome"], "built");
 }
 
+// covers: key fuzz_build.timeout
 #[test]
 fn a_build_that_never_ends_is_cut_with_its_whole_tree() {
     // One child ignores the request, one left the session.
@@ -102,6 +106,12 @@ fn h27_a_run_that_dies_before_it_fuzzes_does_not_count() {
     assert_eq!(home.schedule(), [(hash, 0)]);
 }
 
+// covers: key fuzz_file.crashes
+// covers: key fuzz_crashes.{reproduce,minimise,tries}
+// covers: key fuzz_fuzz.after_crash
+// covers: command fuzz crashes
+// covers: option fuzz crashes CRASH
+// covers: option fuzz crashes --{save,merge-into,title,open}
 #[test]
 fn crashes_are_reproduced_bucketed_minimised_and_counted_once_per_run() {
     // Two inputs that crash alike, one that does not crash again, one elsewhere.
@@ -169,6 +179,8 @@ fn crashes_are_reproduced_bucketed_minimised_and_counted_once_per_run() {
     assert_eq!(fs::metadata(saved).expect("saved").len(), 6);
 }
 
+// covers: key fuzz_fuzz.seeds
+// covers: option fuzz fuzzer --commit
 #[test]
 fn an_input_of_the_corpus_that_crashes_does_not_hold_up_the_run() {
     // Ends at the first bad input, as fuzzers do while they read their corpus.
@@ -218,6 +230,7 @@ fn a_stop_saves_what_was_found_and_gives_the_commit_back() {
     assert_eq!(home.status()["claims"].as_array().map(Vec::len), Some(0));
 }
 
+// covers: key fuzz_file.lease
 #[test]
 fn a_builder_that_is_killed_leaves_no_process_and_its_commit_to_the_next() {
     let home = Home::plain("true", "true", "");
@@ -301,6 +314,9 @@ fn rule_03_h03_the_budget_counts_from_the_start_and_keeps_time_to_save() {
     assert!(job.contains("overlap: wait"), "{job}");
 }
 
+// covers: key fuzz_file.coverage
+// covers: key fuzz_coverage.run
+// covers: command fuzz coverage
 #[test]
 fn rule_27_h33_the_newest_map_chooses_inputs_and_none_stops_a_run() {
     let home = Home::plain(GOOD, "true", "");
@@ -342,6 +358,7 @@ fn rule_27_h33_the_newest_map_chooses_inputs_and_none_stops_a_run() {
     check(&other, "days old; the whole corpus is fuzzed", "3");
 }
 
+// covers: option fuzz manager --on-queued
 #[test]
 fn rule_02_h02_whoever_wants_to_know_is_told_that_the_queue_has_grown() {
     let home = Home::plain(GOOD, "true", "");
@@ -377,6 +394,7 @@ fn rule_02_h02_whoever_wants_to_know_is_told_that_the_queue_has_grown() {
     );
 }
 
+// covers: key fuzz_file.layout
 #[test]
 fn the_passes_work_in_the_second_layout() {
     let home = Home::plain(GOOD, STATUS_LINE, "layout: v2\n");
