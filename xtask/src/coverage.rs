@@ -28,6 +28,9 @@ const MARK: &str = "// covers: ";
 const WITHOUT_TEST: &[&str] = &[
     // Needs thousands of orders at once for one executor; a unit test of the lanes looks at it.
     "metric cadran_executor_orders_delayed_total",
+    // Both want a second repository or server; tests of the crate `cadran-fuzz` look at them.
+    "key fuzz_file.single_writer",
+    "key fuzz_file.submodules",
 ];
 
 /// What the code says of itself.

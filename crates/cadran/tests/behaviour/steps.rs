@@ -26,6 +26,24 @@ fn commands_are_lines_for_a_shell_or_programs_with_arguments() {
     assert!(missing.step("main")["message"].as_str().is_some_and(|text| text.contains("no-such-program")));
 }
 
+// covers: option run --{json,timezone}
+#[test]
+fn a_run_in_the_foreground_answers_programs_and_checks_its_zone() {
+    let home = super::Home::new();
+    home.job("job", "schedule: '0 9 * * *'\nrun: echo hello\n");
+    let file = home.path("jobs/job.yaml").display().to_string();
+    let run = |more: &[&str]| super::cadran().args(["run", &file]).args(more).output().expect("it starts");
+    assert_eq!(super::stdout(&run(&["--timezone", "Asia/Tokyo"])), "hello\n");
+    let summary: serde_json::Value = serde_json::from_slice(&run(&["--json"]).stdout).expect("one object");
+    assert_eq!((&summary["status"], &summary["job"]), (&"succeeded".into(), &"job".into()));
+    let wrong = run(&["--timezone", "Mars/Olympus"]);
+    assert!(
+        !wrong.status.success() && super::said(&wrong).contains("Mars/Olympus"),
+        "{}",
+        super::said(&wrong)
+    );
+}
+
 // covers: key job.{script,shell,dir,working_dir,env}
 // covers: key step.{script,shell,dir,working_dir,env}
 #[test]

@@ -125,6 +125,7 @@ fn a_command_for_a_group_without_workers_travels_as_a_shell_script() {
 }
 
 // covers: key executors_file.{token,groups}
+// covers: option serve --executors
 // covers: key executors_group.{token,addresses,dialect}
 #[test]
 fn typed_in_addresses_are_used_in_their_order_with_their_own_token() {
@@ -140,8 +141,14 @@ fn typed_in_addresses_are_used_in_their_order_with_their_own_token() {
          {{dialect: xxl-job-3.5, addresses: \"{}\"}}\n",
         one.address, two.address, three.address
     );
-    fs::write(home.data().join("executors.yaml"), text).expect("written");
+    // Where the server looks by itself, and where it is told to look.
+    fs::write(home.data().join("executors.yaml"), &text).expect("written");
     let server = home.serve_with(&["--executor-listen", &door]);
+    assert_eq!(home.json(&["executors", "--json"])["groups"].as_array().map(Vec::len), Some(2));
+    assert!(server.stop().success());
+    fs::rename(home.data().join("executors.yaml"), home.path("elsewhere.yaml")).expect("moved");
+    let file = home.path("elsewhere.yaml").display().to_string();
+    let server = home.serve_with(&["--executor-listen", &door, "--executors", &file]);
     home.job("first", &job("quick", "route: first\n"));
     home.job("last", &job("quick", "route: last\n"));
     home.job("all", &job("quick", "route: broadcast\n"));

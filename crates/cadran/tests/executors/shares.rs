@@ -36,6 +36,7 @@ fn logs(home: &Home, name: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+// covers: option history --shares
 #[test]
 fn a_retry_repeats_the_share_that_failed_and_no_other() {
     let home = Home::new();
@@ -93,6 +94,7 @@ fn a_retry_repeats_the_share_that_failed_and_no_other() {
     assert_eq!(shares(&lines["history"][0]).len(), 3, "{lines}");
 }
 
+// covers: option ps --shares
 #[test]
 fn shares_are_seen_one_by_one_and_a_stop_ends_them_all() {
     let home = Home::new();

@@ -226,6 +226,7 @@ fn a_group_has_no_say_in_the_jobs_of_others() {
     assert_eq!(run(&server, "plain")["status"], "succeeded", "the job is as it was");
 }
 
+// covers: option serve --no-executor-jobs
 #[test]
 fn what_cannot_be_is_refused_and_leaves_nothing_behind() {
     let home = Home::new();
@@ -290,6 +291,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing_behind() {
     member.fails("addJob", form("b", json!({})), "lets executors write no jobs");
 }
 
+// covers: option trigger --executors
 #[test]
 fn a_trigger_names_its_executors_among_those_that_are_there() {
     let home = Home::new();

@@ -4,6 +4,7 @@ mod bad;
 mod covered;
 mod example;
 mod home;
+mod limits;
 mod passes;
 mod served;
 mod shared;

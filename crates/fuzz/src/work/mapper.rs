@@ -127,8 +127,16 @@ impl Workshop {
             Ending::Exited(0) => {}
             Ending::Stopped => return Ok(None),
             other => {
+                let how = match other {
+                    Ending::OutOfTime => {
+                        format!("did not end within {} s and was cut", self.tools.coverage_timeout.as_secs())
+                    }
+                    Ending::Exited(code) => format!("failed with exit code {code}"),
+                    other => format!("failed ({other:?})"),
+                };
                 let said = transcript.reason();
-                return Err(FuzzError::Input(format!("the coverage command failed ({other:?}): {said}")));
+                let said = if said.is_empty() { said } else { format!(": {said}") };
+                return Err(FuzzError::Input(format!("the coverage command {how}{said}")));
             }
         }
         let kept = contents(&out.join(KEPT_DIR)).map(|kept| kept.len());
