@@ -37,6 +37,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
+// covers: option import crontab --{dry-run,json}
 #[test]
 fn each_line_is_written_or_named_with_its_reason() {
     let home = Home::new();
@@ -91,6 +92,7 @@ fn an_imported_job_does_what_cron_did() {
     }
 }
 
+// covers: option import crontab --system
 #[test]
 fn what_is_no_crontab_is_refused() {
     let home = Home::new();
@@ -119,6 +121,9 @@ fn what_is_no_crontab_is_refused() {
     refused(&["-", "--system"], b"", "--system");
 }
 
+// covers: command import crontab
+// covers: option import crontab FILE
+// covers: option import crontab --{user-column,timezone,to}
 #[test]
 fn the_user_column_is_read_where_there_is_one() {
     let home = Home::new();

@@ -133,6 +133,7 @@ fn lateness_is_counted_to_the_first_order_of_a_run() {
     assert!(server.stop().success());
 }
 
+// covers: endpoint GET /health/{live,ready}
 #[test]
 fn health_needs_no_token_and_tells_its_ages() {
     let home = Home::new();

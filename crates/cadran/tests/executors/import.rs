@@ -70,6 +70,7 @@ VALUES (1, 1, 'nightly', now(), 'X', 'CRON', '0 0 0 * * ? *', 'DO_NOTHING', 'FIR
 COMMIT;
 ";
 
+// covers: option import xxl-job --dry-run
 #[test]
 fn a_script_of_a_newer_version_is_imported_whole_and_twice_is_once() {
     let home = Home::new();
