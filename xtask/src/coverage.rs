@@ -131,13 +131,6 @@ impl Reference {
         problems
     }
 
-    /// How many there are of each kind.
-    pub(crate) fn counts(&self) -> String {
-        let kinds = ["key", "command", "option", "endpoint", "metric", "reason"];
-        let counts = kinds.map(|kind| format!("{} {kind}s", self.of_kind(kind).count()));
-        counts.join(", ")
-    }
-
     /// Pages that differ from the code, and keys that no page explains.
     pub(crate) fn undocumented(&self, files: &[File]) -> Vec<String> {
         let text = |path: &str| {
