@@ -388,7 +388,7 @@ mod tests {
 
     fn source() -> Source {
         let homes =
-            [("ann", "/home/ann"), ("root", "/root")].map(|(user, home)| (user.to_owned(), home.to_owned()));
+            [("ann", "/users/ann"), ("root", "/root")].map(|(user, home)| (user.to_owned(), home.to_owned()));
         Source {
             name: "crontab".into(),
             zone: "Europe/Paris".into(),
@@ -459,7 +459,7 @@ mod tests {
         assert!(texts[0].contains("run: \"cd / && run-parts --report /etc/cron.hourly\""));
         assert!(
             texts[1].contains(r#"run: ["runuser","-u","ann","--","/bin/sh","-c","backup"]"#)
-                && texts[1].contains("/home/ann")
+                && texts[1].contains("/users/ann")
         );
         assert!(out.report[1].remarks[0].contains("runuser"));
         assert!(out.report[2].remarks[0].contains("home directory"));
