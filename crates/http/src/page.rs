@@ -21,7 +21,7 @@ const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
 
 /// The first segments of the page's own addresses. Each is answered with the same document, which reads the address.
 const SCREENS: &[&str] =
-    &["jobs", "runs", "forecast", "why", "waits", "try", "executors", "problems", "session"];
+    &["jobs", "runs", "forecast", "why", "waits", "try", "executors", "servers", "problems", "session"];
 
 /// One file in both of its forms.
 struct File {

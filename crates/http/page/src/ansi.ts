@@ -14,11 +14,15 @@ interface Style {
   dim: boolean;
   italic: boolean;
   underline: boolean;
+  /** Front and back are swapped. */
+  reverse: boolean;
   colour: number | undefined;
   exact: string | undefined;
+  /** Of the sixteen backgrounds; exact ones are dropped, since text on them may not be readable. */
+  back: number | undefined;
 }
 
-const PLAIN: Style = { bold: false, dim: false, italic: false, underline: false, colour: undefined, exact: undefined };
+const PLAIN: Style = { bold: false, dim: false, italic: false, underline: false, reverse: false, colour: undefined, exact: undefined, back: undefined };
 
 export function spans(line: string): Span[] {
   const found: Span[] = [];
@@ -26,7 +30,7 @@ export function spans(line: string): Span[] {
   let at = 0;
   const push = (text: string): void => {
     if (text === "") return;
-    const classes = [style.bold && "b", style.dim && "d", style.italic && "i", style.underline && "u", style.colour !== undefined && `c${style.colour}`];
+    const classes = [style.bold && "b", style.dim && "d", style.italic && "i", style.underline && "u", style.reverse && "r", style.colour !== undefined && `c${style.colour}`, style.back !== undefined && `k${style.back}`];
     found.push({ text, classes: classes.filter(Boolean).join(" "), colour: style.exact });
   };
   for (const match of line.matchAll(ESCAPE)) {
@@ -51,9 +55,14 @@ function applied(before: Style, text: string): Style {
     else if (code === 2) style.dim = true;
     else if (code === 3) style.italic = true;
     else if (code === 4) style.underline = true;
+    else if (code === 7) style.reverse = true;
     else if (code === 22) style.bold = style.dim = false;
     else if (code === 23) style.italic = false;
     else if (code === 24) style.underline = false;
+    else if (code === 27) style.reverse = false;
+    else if (code >= 40 && code <= 47) style.back = code - 40;
+    else if (code >= 100 && code <= 107) style.back = code - 100;
+    else if (code === 49) style.back = undefined;
     else if (code >= 30 && code <= 37) [style.colour, style.exact] = [code - 30, undefined];
     else if (code >= 90 && code <= 97) [style.colour, style.exact] = [code - 90 + 8, undefined];
     else if (code === 39) [style.colour, style.exact] = [undefined, undefined];

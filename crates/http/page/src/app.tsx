@@ -16,24 +16,36 @@ import { Now } from "./screens/now";
 import { Problems } from "./screens/problems";
 import { Run } from "./screens/run";
 import { Runs } from "./screens/runs";
+import { Servers } from "./screens/servers";
 import { SessionScreen } from "./screens/session";
 import { Try } from "./screens/try";
 import { Waits } from "./screens/waits";
 import { Why } from "./screens/why";
-import { switchZone, zone, zoneChoice } from "./time";
+import { countText, switchZone, zone, zoneChoice } from "./time";
 
-const SCREENS: { path: string; key: string; name: string }[] = [
-  { path: "", key: "n", name: "Now" },
-  { path: "jobs", key: "j", name: "Jobs" },
-  { path: "runs", key: "r", name: "Runs" },
-  { path: "forecast", key: "f", name: "Forecast" },
-  { path: "why", key: "y", name: "Why" },
-  { path: "waits", key: "w", name: "Waits" },
-  { path: "try", key: "t", name: "Try" },
-  { path: "executors", key: "e", name: "Executors" },
-  { path: "problems", key: "p", name: "Problems" },
-  { path: "session", key: "s", name: "Session" },
+/** In groups: what happens, what will and why, what is written, who does it. */
+const GROUPS: { path: string; key: string; name: string }[][] = [
+  [
+    { path: "", key: "n", name: "Now" },
+    { path: "jobs", key: "j", name: "Jobs" },
+    { path: "runs", key: "r", name: "Runs" },
+  ],
+  [
+    { path: "forecast", key: "f", name: "Forecast" },
+    { path: "why", key: "y", name: "Why" },
+    { path: "waits", key: "w", name: "Waits" },
+  ],
+  [
+    { path: "try", key: "t", name: "Try" },
+    { path: "problems", key: "p", name: "Problems" },
+  ],
+  [
+    { path: "executors", key: "e", name: "Executors" },
+    { path: "servers", key: "v", name: "Servers" },
+    { path: "session", key: "s", name: "Session" },
+  ],
 ];
+const SCREENS = GROUPS.flat();
 
 function Screen(): JSX.Element {
   const [first, second, third, fourth] = place.value.path;
@@ -49,6 +61,7 @@ function Screen(): JSX.Element {
     if (first === "try") return <Try />;
     if (first === "executors") return <Executors />;
     if (first === "problems") return <Problems />;
+    if (first === "servers") return <Servers />;
     if (first === "session") return <SessionScreen />;
   }
   return (
@@ -60,12 +73,14 @@ function Screen(): JSX.Element {
 
 function Connection(): JSX.Element {
   const word = stream.value === "on" ? "live" : stream.value === "lost" ? "connection lost, trying again" : "connecting";
+  const now = load.value;
+  // Only the word is announced: the counts change every second.
   return (
-    <p class={`connection ${stream.value}`} role="status">
-      <span aria-hidden="true">●</span> {word}
-      {stream.value === "on" && load.value !== undefined && (
+    <p class={`connection ${stream.value}`}>
+      <span aria-hidden="true">●</span> <span role="status">{word}</span>
+      {stream.value === "on" && now !== undefined && (now.active > 0 || now.waiting > 0) && (
         <span class="muted">
-          {load.value.active} active · {load.value.waiting} waiting
+          {countText(now.active)} active{now.waiting > 0 && `, ${countText(now.waiting)} waiting`}
         </span>
       )}
     </p>
@@ -74,6 +89,7 @@ function Connection(): JSX.Element {
 
 function Frame(): JSX.Element {
   const [help, setHelp] = useState(false);
+  const [isMenuOpen, setMenuOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
   useEffect(start, []);
   useEffect(() => keys(() => setHelp(true)), []);
@@ -82,34 +98,44 @@ function Frame(): JSX.Element {
   useEffect(() => {
     const name = place.value.path.at(-1) ?? "Now";
     document.title = `${name.charAt(0).toUpperCase()}${name.slice(1)} · Cadran`;
+    setMenuOpen(false);
   }, [here]);
   return (
     <div class="frame">
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); event.stopPropagation(); main.current?.focus(); }}>
         Skip to content
       </a>
-      <nav aria-label="Screens">
-        <a class="brand" href="/">
-          <img src="/assets/icon.svg" alt="" width="22" height="22" /> Cadran
-        </a>
-        <ul>
-          {SCREENS.map(({ path, name }) => (
-            <li key={path}>
-              <a href={`/${path}`} aria-current={current === path ? "page" : undefined}>
-                {name}
-              </a>
-            </li>
-          ))}
-        </ul>
-        <div class="nav-foot">
-          {session.value?.read_only === true && <p class="muted">Read-only session</p>}
-          <button type="button" onClick={switchZone} title="Switch the zone of all times (z)">
-            {zoneChoice.value === "utc" ? "UTC" : zoneChoice.value === "job" ? `Job: ${zone.value}` : zone.value}
-          </button>
-          <button type="button" onClick={() => setHelp(true)} title="Keys (?)" aria-label="Keys">
-            ?
-          </button>
+      <nav aria-label="Screens" class={isMenuOpen ? "open" : undefined}>
+        <div class="nav-top">
+          <a class="brand" href="/">
+            <img src="/assets/icon.svg" alt="" width="22" height="22" /> Cadran
+          </a>
           <Connection />
+          <button type="button" class="menu" aria-expanded={isMenuOpen} aria-controls="screens" onClick={() => setMenuOpen(!isMenuOpen)}>
+            Menu
+          </button>
+        </div>
+        <div id="screens" class="screens">
+          {GROUPS.map((group, no) => (
+            <ul key={no}>
+              {group.map(({ path, name }) => (
+                <li key={path}>
+                  <a href={`/${path}`} aria-current={current === path ? "page" : undefined}>
+                    {name}
+                  </a>
+                </li>
+              ))}
+            </ul>
+          ))}
+          <div class="nav-foot">
+            {session.value?.read_only === true && <p class="muted">Read-only session</p>}
+            <button type="button" class="zone" onClick={switchZone} title="Switch the zone of all times (z)">
+              {zoneChoice.value === "utc" ? "UTC" : zoneChoice.value === "job" ? `Job: ${zone.value}` : zone.value}
+            </button>
+            <button type="button" onClick={() => setHelp(true)} title="Keys (?)" aria-label="Keys">
+              ?
+            </button>
+          </div>
         </div>
       </nav>
       <main id="main" ref={main} tabIndex={-1}>
@@ -130,7 +156,7 @@ const KEYS: [string, string][] = [
   ...SCREENS.map(({ key, name }): [string, string] => [`g ${key}`, name]),
   ["n N", "In a log: next and previous match"],
   ["f w", "In a log: follow, wrap lines"],
-  ["G", "In a log: to the end"],
+  ["G :", "In a log: to the end, to a line"],
 ];
 
 function Keys({ onClose }: { onClose: () => void }): JSX.Element {

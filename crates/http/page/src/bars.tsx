@@ -8,7 +8,7 @@ export interface Column {
 }
 
 /** Stacked columns: what ended well at the bottom, what did not on top, what is to come in outline. */
-export function Columns({ columns, nowAt, label }: { columns: Column[]; nowAt: number; label: string }): JSX.Element {
+export function Columns({ columns, nowAt, label, onPick }: { columns: Column[]; nowAt: number; label: string; onPick: (column: number) => void }): JSX.Element {
   const top = Math.max(1, ...columns.map((column) => column.ok + column.bad + column.coming));
   const height = (count: number): number => (count === 0 ? 0 : Math.max(2, (count / top) * 60));
   const paths = { ok: "", bad: "", coming: "" };
@@ -21,8 +21,12 @@ export function Columns({ columns, nowAt, label }: { columns: Column[]; nowAt: n
       paths[kind] += `M${at * 8 + 1} ${y}h6v${tall}h-6z`;
     }
   });
+  const pick = (event: MouseEvent): void => {
+    const box = (event.currentTarget as SVGElement).getBoundingClientRect();
+    onPick(Math.max(0, Math.min(columns.length - 1, Math.floor(((event.clientX - box.left) / box.width) * columns.length))));
+  };
   return (
-    <svg class="columns" viewBox={`0 0 ${columns.length * 8} 65`} preserveAspectRatio="none" role="img" aria-label={label}>
+    <svg class="columns" viewBox={`0 0 ${columns.length * 8} 65`} preserveAspectRatio="none" role="img" aria-label={label} onClick={pick}>
       <path class="p-ok" d={paths.ok} />
       <path class="p-bad" d={paths.bad} />
       <path class="p-coming" d={paths.coming} />
@@ -73,7 +77,7 @@ export function Heat({ rows, label, picked, onPick }: { rows: number[][]; label:
     if (rows[row]?.[column] !== undefined) onPick(row, column);
   };
   return (
-    <svg class="heat" viewBox={`0 0 ${width} ${rows.length * CELL}`} role="img" aria-label={label} onClick={pick}>
+    <svg class="heat" viewBox={`0 0 ${width} ${rows.length * CELL}`} preserveAspectRatio="none" role="img" aria-label={label} onClick={pick}>
       {paths.map((path, level) => (
         <path key={level} class={`h${level}`} d={path} />
       ))}

@@ -20,7 +20,8 @@ export const session = signal<SessionState | undefined>(undefined);
 /** Longest wait for an answer. */
 const ANSWER_MS_MAX = 30_000;
 
-export async function request<T>(method: string, path: string, body?: unknown): Promise<T> {
+/** Answers with one of the statuses in `alsoGood` are answers too: `/health` says what is wrong with 503. */
+export async function request<T>(method: string, path: string, body?: unknown, alsoGood: number[] = []): Promise<T> {
   const init: RequestInit = { method, signal: AbortSignal.timeout(ANSWER_MS_MAX) };
   if (body !== undefined) {
     init.body = JSON.stringify(body);
@@ -34,7 +35,7 @@ export async function request<T>(method: string, path: string, body?: unknown): 
   }
   if (response.status === 204) return undefined as T;
   const answer: unknown = await response.json().catch(() => undefined);
-  if (response.ok) return answer as T;
+  if (response.ok || alsoGood.includes(response.status)) return answer as T;
   const error = (answer as ErrorBody | undefined)?.error;
   const isGone = response.status === 401 && path !== "/api/v1/session";
   if (isGone) session.value = { signed_in: false, read_only: false };

@@ -8,7 +8,7 @@ import { stream } from "./live";
 import { agoText, clock, fullText, shortText, timeText, zone } from "./time";
 
 /** Shape and word beside the colour: colour alone tells nobody anything. */
-const MARKS: Record<string, string> = {
+export const MARKS: Record<string, string> = {
   succeeded: "✓",
   failed: "✕",
   lost: "✕",
@@ -24,10 +24,10 @@ const MARKS: Record<string, string> = {
   removed: "–",
 };
 
-export function Status({ word }: { word: string }): JSX.Element {
+export function Status({ word, text }: { word: string; text?: string }): JSX.Element {
   return (
     <span class={`status s-${word}`}>
-      <span aria-hidden="true">{MARKS[word] ?? "·"}</span> {word}
+      <span aria-hidden="true">{MARKS[word] ?? "·"}</span> {text ?? word}
     </span>
   );
 }

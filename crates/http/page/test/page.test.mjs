@@ -14,7 +14,7 @@ const JOBS = {
   "broken.yaml": `schedule: "* * * * *"\nsteps:\n  - name: a\n    rum: echo\n`,
 };
 
-const SCREENS = ["/", "/jobs", "/jobs/hello", "/runs", "/forecast", "/why", "/waits", "/try", "/try?schedule=30+2+*+*+*&timezone=Europe/Paris", "/executors", "/problems", "/session"];
+const SCREENS = ["/", "/jobs", "/jobs/hello", "/runs", "/forecast", "/why", "/waits", "/try", "/try?schedule=30+2+*+*+*&timezone=Europe/Paris", "/executors", "/servers", "/problems", "/session"];
 
 let server;
 let browser;

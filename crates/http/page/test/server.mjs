@@ -56,9 +56,19 @@ export function startBrowser() {
   return chromium.launch({ executablePath: process.env.CADRAN_CHROMIUM, args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"] });
 }
 
+/** For a look at changes before the server is built with them: `CADRAN_PAGE_FILES=dist` names where script and style are. */
+async function ownFiles(context) {
+  const dir = process.env.CADRAN_PAGE_FILES;
+  if (dir === undefined) return;
+  for (const [kind, type] of [["js", "text/javascript"], ["css", "text/css"]]) {
+    await context.route(new RegExp(`/assets/app-[0-9a-f]+\\.${kind}$`), (route) => route.fulfill({ path: join(dir, `app.${kind}`), contentType: `${type}; charset=utf-8` }));
+  }
+}
+
 /** A tab that keeps what must not happen: console errors, refused scripts, requests to elsewhere. */
 export async function openTab(browser, server, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, timezoneId: "Europe/Berlin", permissions: ["clipboard-read", "clipboard-write"], ...options });
+  await ownFiles(context);
   const page = await context.newPage();
   const wrong = [];
   const requests = [];

@@ -5,6 +5,7 @@ import type { Definition, HistoryItem, HistoryPage, JobDetail, Triggered, WhyAt 
 import { buckets, type Bucket } from "../bars";
 import { mayChange, post, query } from "../client";
 import { useData } from "../data";
+import { Graph, layoutOf } from "../graph";
 import { Dialog, Empty, Head, Labels, Loaded, Status, Time, sentence } from "../parts";
 import { go, place, setQuery } from "../route";
 import { durationText, fullText, instantOf, jobZone, shortText, zone } from "../time";
@@ -24,7 +25,7 @@ export function Job({ name }: { name: string }): JSX.Element {
     <Loaded data={data}>
       {(job) => (
         <>
-          <Head title={job.name} sub={<><Status word={job.state} />{job.paused_at_ms != null && <> since <Time ms={job.paused_at_ms} /></>} {job.description ?? ""} <Labels labels={job.labels} /></>}>
+          <Head title={job.name} sub={<><Status word={job.state} />{job.paused_at_ms != null && <> since <Time ms={job.paused_at_ms} /></>} {job.next_due_ms != null && <>· next due <Time ms={job.next_due_ms} ago /></>} {job.description !== undefined && job.description !== "" && <>· {job.description}</>} <Labels labels={job.labels} /></>}>
             {mayChange() && job.state !== "removed" && (
               <>
                 <button type="button" onClick={() => setAsks(job.state === "paused" ? "resume" : "pause")}>{job.state === "paused" ? "Resume" : "Pause"}</button>
@@ -38,38 +39,16 @@ export function Job({ name }: { name: string }): JSX.Element {
               {job.problems.map((problem, no) => <pre key={no} tabIndex={0}>{problem.rendered}</pre>)}
             </div>
           )}
-          <History name={job.name} />
-          <div class="two">
-            <section class="panel">
-              <h2>Schedule</h2>
-              {job.schedules.length === 0 ? <p class="muted">It runs by hand, or when another run asks for it.</p> : (
-                <ul class="plain">{job.schedules.map((one, no) => <li key={no}><strong>{one.description}</strong> <span class="muted"><code>{one.text}</code> {one.timezone}{one.action !== "start" && `, ${one.action}s runs`}</span></li>)}</ul>
-              )}
-              <h3>Next dues</h3>
-              {job.next_dues_ms.length === 0 ? <p class="muted">{job.state === "paused" ? "None while it is paused." : "None."}</p> : (
-                <ol class="dues">{job.next_dues_ms.map((due) => <li key={due}><Time ms={due} /> <span class="muted"><Time ms={due} ago /></span></li>)}</ol>
-              )}
-            </section>
-            <WhyAtForm name={job.name} />
-            <section class="panel">
-              <h2>Definition</h2>
-              <dl class="facts">
-                <div><dt>File</dt><dd>{job.source === undefined || job.source === "" ? "–" : <><code>{job.source}</code> <a class="plain-link" href={`/try?job=${job.name}`}>Try a change</a></>}</dd></div>
-                <div><dt>Revision</dt><dd>{job.revision}</dd></div>
-                {job.policy != null && <>
-                  <div><dt>While it is on</dt><dd>{job.policy.overlap}</dd></div>
-                  <div><dt>Missed dues</dt><dd>{job.policy.misfire}, up to {durationText(job.policy.catchup_window_ms)} back</dd></div>
-                  <div><dt>Priority</dt><dd>{job.policy.priority}</dd></div>
-                </>}
-                {job.timeout_ms != null && <div><dt>Time limit</dt><dd>{durationText(job.timeout_ms)}</dd></div>}
-                <div><dt>Runs kept</dt><dd>{job.history}</dd></div>
-                {job.footprint != null && <div><dt>Touches</dt><dd>{touches(job)}</dd></div>}
-              </dl>
-              <h3>Steps</h3>
-              <table><thead><tr><th>Step</th><th>Kind</th><th>After</th><th class="num">Retries</th></tr></thead>
-                <tbody>{job.steps.map((step) => <tr key={step.name}><td>{step.name}</td><td>{step.kind}</td><td>{step.depends.join(", ") || "–"}</td><td class="num">{step.retries}</td></tr>)}</tbody>
-              </table>
-            </section>
+          <div class="with-side">
+            <div>
+              <History name={job.name} />
+              <StepGraph job={job} />
+            </div>
+            <aside aria-label="About the job">
+              <Schedule job={job} />
+              <WhyAtForm name={job.name} />
+              <Facts job={job} />
+            </aside>
           </div>
           <FileText name={job.name} revision={job.revision} />
           {asks === "trigger" && <TriggerDialog job={job} onClose={() => setAsks(undefined)} />}
@@ -81,6 +60,62 @@ export function Job({ name }: { name: string }): JSX.Element {
         </>
       )}
     </Loaded>
+  );
+}
+
+function Schedule({ job }: { job: JobDetail }): JSX.Element {
+  return (
+    <section class="panel">
+      <h2>Schedule</h2>
+      {job.schedules.length === 0 ? <p class="muted">It runs by hand, or when another run asks for it.</p> : (
+        <ul class="plain schedules">{job.schedules.map((one, no) => <li key={no}>{one.action !== "start" && `${one.action}s runs: `}{one.description} <code title={one.timezone}>{one.text}</code></li>)}</ul>
+      )}
+      {job.schedules.length > 0 && (
+        <>
+          <h3>Next dues</h3>
+          {job.next_dues_ms.length === 0 ? <p class="muted">{job.state === "paused" ? "None while it is paused." : "None."}</p> : (
+            <ol class="dues">{job.next_dues_ms.map((due) => <li key={due}><Time ms={due} /> <span class="muted"><Time ms={due} ago /></span></li>)}</ol>
+          )}
+        </>
+      )}
+    </section>
+  );
+}
+
+function Facts({ job }: { job: JobDetail }): JSX.Element {
+  return (
+    <section class="panel" id="definition">
+      <h2>Definition</h2>
+      <dl class="facts">
+        <div><dt>File</dt><dd>{job.source === undefined || job.source === "" ? "–" : <><code>{job.source}</code> <a class="plain-link" href={`/try?job=${job.name}`}>Try a change</a></>}</dd></div>
+        <div><dt>Revision</dt><dd>{job.revision}</dd></div>
+        {job.policy != null && <>
+          <div><dt>Due while it is active</dt><dd>{job.policy.overlap}</dd></div>
+          <div><dt>Missed dues</dt><dd>{job.policy.misfire}{job.policy.catchup_window_ms > 0 && `, up to ${durationText(job.policy.catchup_window_ms)} back`}</dd></div>
+          {job.policy.priority !== 0 && <div><dt>Priority</dt><dd>{job.policy.priority}</dd></div>}
+        </>}
+        {job.timeout_ms != null && <div><dt>Time limit</dt><dd>{durationText(job.timeout_ms)}</dd></div>}
+        <div><dt>Runs kept</dt><dd>{job.history}</dd></div>
+        {job.footprint != null && touches(job) !== "" && <div><dt>Touches</dt><dd>{touches(job)}</dd></div>}
+      </dl>
+    </section>
+  );
+}
+
+/** The steps and what they wait for, as a picture and as a table. */
+function StepGraph({ job }: { job: JobDetail }): JSX.Element {
+  const nodes = layoutOf(job.steps.map(({ name, depends }) => ({ name, depends })));
+  const hasEdges = nodes.some((node) => node.depends.length > 0);
+  const table = (
+    <table><thead><tr><th>Step</th><th>Kind</th><th>After</th><th class="num">Retries</th></tr></thead>
+      <tbody>{job.steps.map((step) => <tr key={step.name}><td class="name">{step.name}</td><td>{step.kind}</td><td>{step.depends.join(", ") || "–"}</td><td class="num">{step.retries}</td></tr>)}</tbody>
+    </table>
+  );
+  return (
+    <section class="panel">
+      <h2>Steps</h2>
+      {hasEdges ? <><Graph nodes={nodes} /><details><summary>As a table</summary>{table}</details></> : table}
+    </section>
   );
 }
 

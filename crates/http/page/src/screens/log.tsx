@@ -14,6 +14,9 @@ const CHUNK = 200;
 const CHUNKS_MAX = 24;
 /** Browsers clamp the height of elements at about 16 million pixels; beyond this the scroll space is scaled. */
 const SPACE_PX_MAX = 8_000_000;
+/** Height of a log beside other things: that of its lines, between these. */
+const LOG_PX_MIN = 120;
+const LOG_PX_MAX = 520;
 /** Lines copied at once. */
 const COPY_LINES_MAX = 20_000;
 
@@ -67,6 +70,7 @@ function Viewer({ path, fields, full, ended, isWhole }: ViewerProps): JSX.Elemen
   const chunks = useRef(new Map<number, string[]>());
   const asked = useRef(new Set<number>());
   const view = useRef<HTMLDivElement>(null);
+  const field = useRef<HTMLInputElement>(null);
   const [total, setTotal] = useState<number>();
   const [, redraw] = useState(0);
   const [top, setTop] = useState(0);
@@ -155,6 +159,14 @@ function Viewer({ path, fields, full, ended, isWhole }: ViewerProps): JSX.Elemen
       setFound(undefined);
       return;
     }
+    // `:120` is a place, not a text.
+    const line = /^:(\d+)$/.exec(text)?.[1];
+    if (line !== undefined) {
+      const no = Math.max(0, Math.min(lines, Number(line)) - 1);
+      pick(no, false);
+      showLine(no);
+      return;
+    }
     get<MatchPage>(`${path}/search${query({ ...fields, q: text, from, limit: 1000 })}`)
       .then((page) => {
         const all = [...before, ...page.lines];
@@ -181,12 +193,25 @@ function Viewer({ path, fields, full, ended, isWhole }: ViewerProps): JSX.Elemen
 
   useEffect(() => {
     const act = (event: KeyboardEvent): void => {
+      const isFind = event.key === "f" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+      // The first Ctrl-F is for the whole log; the second, from within the field, is the browser's.
+      if (isFind && document.activeElement !== field.current) {
+        event.preventDefault();
+        field.current?.focus();
+        field.current?.select();
+        return;
+      }
       if ((event.target as HTMLElement).matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") !== null) return;
       if (event.key === "n") step(1);
       else if (event.key === "N") step(-1);
       else if (event.key === "f") setFollows((old) => !old);
       else if (event.key === "w") setWraps((old) => !old);
       else if (event.key === "G") showLine(lines);
+      else if (event.key === ":") {
+        event.preventDefault();
+        setText(":");
+        field.current?.focus();
+      }
     };
     document.addEventListener("keydown", act);
     return () => document.removeEventListener("keydown", act);
@@ -229,7 +254,7 @@ function Viewer({ path, fields, full, ended, isWhole }: ViewerProps): JSX.Elemen
     <div class={isWhole ? "log whole" : "log"}>
       <div class="log-bar">
         <form onSubmit={(event) => { event.preventDefault(); if (found !== undefined && found.text === text) step(1); else search(0, []); }}>
-          <input data-search type="search" placeholder="Search the log" aria-label="Search the log" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+          <input data-search ref={field} type="search" placeholder="Search, or :line" aria-label="Search the log, or go to a line with a colon and its number" value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </form>
         {found !== undefined && (
           <span class="muted" role="status">{found.lines.length === 0 ? "not found" : `${found.at + 1} of ${found.lines.length}${found.next === undefined ? "" : "+"}`}</span>
@@ -243,7 +268,7 @@ function Viewer({ path, fields, full, ended, isWhole }: ViewerProps): JSX.Elemen
         {!isWhole && <a class="button" href={full}>Open</a>}
       </div>
       {failure !== undefined && failure.code !== "no_such_log" && <Failure failure={failure} />}
-      <div class={wraps ? "log-view wraps" : "log-view"} ref={view} tabIndex={0} role="log" aria-live="off" aria-label={`Log, ${lines} lines`}
+      <div class={wraps ? "log-view wraps" : "log-view"} ref={view} style={isWhole || total === undefined ? undefined : { height: `${Math.min(LOG_PX_MAX, Math.max(LOG_PX_MIN, real + 16))}px` }} tabIndex={0} role="log" aria-live="off" aria-label={`Log, ${lines} lines`}
         onScroll={(event) => {
           const box = event.currentTarget;
           setTop(box.scrollTop);

@@ -7,6 +7,7 @@ import { query } from "../client";
 import { useData } from "../data";
 import { load } from "../live";
 import { Empty, Head, Loaded, RowLink, Status, Time } from "../parts";
+import { go } from "../route";
 import { clock, countText, fullText, timeText, zone } from "../time";
 import { RunTable } from "./runlist";
 
@@ -38,7 +39,7 @@ export function Now(): JSX.Element {
       </section>
       <section class="panel">
         <h2>One hour back, one hour ahead</h2>
-        <Columns columns={columns} nowAt={60} label={`${sums.ok} runs went well and ${sums.bad} did not in the last hour; ${sums.coming} are due in the next`} />
+        <Columns columns={columns} nowAt={60} onPick={(no) => go(minuteLink(minute + (no - 60) * MINUTE, 1))} label={`${sums.ok} runs went well and ${sums.bad} did not in the last hour; ${sums.coming} are due in the next`} />
         <div class="axis" aria-hidden="true">
           <span>{timeText(minute - HOUR).slice(0, 5)}</span><span>now</span><span>{timeText(minute + HOUR).slice(0, 5)}</span>
         </div>
@@ -52,7 +53,8 @@ export function Now(): JSX.Element {
               {[...Array(12).keys()].map((no) => {
                 const part = columns.slice(no * 10, no * 10 + 10);
                 const sum = (kind: keyof Column): number => part.reduce((all, one) => all + one[kind], 0);
-                return <tr key={no}><td>{timeText(minute - HOUR + no * 10 * MINUTE).slice(0, 5)}</td><td class="num">{sum("ok")}</td><td class="num">{sum("bad")}</td><td class="num">{sum("coming")}</td></tr>;
+                const from = minute - HOUR + no * 10 * MINUTE;
+                return <tr key={no}><td><a class="plain-link" href={minuteLink(from, 10)}>{timeText(from).slice(0, 5)}</a></td><td class="num">{sum("ok")}</td><td class="num">{sum("bad")}</td><td class="num">{sum("coming")}</td></tr>;
               })}
             </tbody>
           </table>
@@ -95,6 +97,9 @@ export function Now(): JSX.Element {
 function Tile({ name, value, to, isBad }: { name: string; value: number | undefined; to: string; isBad?: boolean }): JSX.Element {
   return <a class={isBad ? "tile bad" : "tile"} href={to}><span>{name}</span><strong>{value === undefined ? "–" : countText(value)}</strong></a>;
 }
+
+/** Where the runs of some minutes are listed: those of the future are not runs yet. */
+const minuteLink = (from: number, minutes: number): string => (from > Date.now() ? `/forecast?at=${from}` : `/runs?from=${from}&to=${from + minutes * MINUTE}`);
 
 /** Two hours of minutes: what became of the past, how much is to come. */
 function strip(minute: number, past: RunPage | undefined, coming: ForecastAnswer | undefined): Column[] {

@@ -6,11 +6,12 @@ import { mayChange, post } from "../client";
 import { useData } from "../data";
 import { Dialog, Head, Loaded, Status, Time, sentence } from "../parts";
 import { place, setQuery } from "../route";
-import { clock, durationText, jobZone, timeText } from "../time";
+import { durationText, jobZone } from "../time";
 import { LogView } from "./log";
 import { took } from "./runlist";
+import { Steps } from "./steps";
 
-type Step = RunDetail["steps"][number];
+const IS_RETRIED = ["failed", "lost", "stopped"];
 
 /** The story of a run on one screen. */
 export function Run({ id }: { id: string }): JSX.Element {
@@ -38,29 +39,17 @@ export function Run({ id }: { id: string }): JSX.Element {
         <>
           <Head title={<><a href={`/jobs/${run.job}`}>{run.job}</a> <span class="mono muted">{run.id}</span></>} sub={<><Status word={run.status} /> {sentence(run.explanation)}</>}>
             {mayChange() && !run.ended && <button type="button" class="bad" onClick={() => setAsks({ act: "stop", id: run.id })}>Stop</button>}
-            {mayChange() && run.ended && ["failed", "lost", "stopped"].includes(run.status) && <button type="button" class="main" onClick={() => setAsks({ act: "retry", id: run.id })}>Retry</button>}
+            {mayChange() && run.ended && IS_RETRIED.includes(run.status) && <button type="button" class="main" onClick={() => setAsks({ act: "retry", id: run.id })}>Retry</button>}
           </Head>
           <Story run={run} />
           {!run.ended && <Reason run={run} />}
-          <Steps run={run} />
-          {run.children != null && run.children.length > 0 && (
-            <section class="panel">
-              <h2>Children</h2>
-              <table class="cards">
-                <thead><tr><th>Run</th><th>Job</th><th>Status</th><th>Executor</th><th><span class="sr">Retry</span></th></tr></thead>
-                <tbody>
-                  {run.children.map((child) => (
-                    <tr key={child.id}>
-                      <td class="name mono"><a class="row-link" href={`/runs/${child.id}`}>{child.id}</a></td>
-                      <td data-name="Job">{child.job}</td><td data-name="Status"><Status word={child.status} /></td><td data-name="Executor">{child.executor ?? "–"}</td>
-                      <td>{mayChange() && child.share != null && run.ended && ["failed", "lost", "stopped"].includes(child.status) && <button type="button" onClick={() => setAsks({ act: "retry", id: child.id })}>Retry share {child.share}</button>}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </section>
-          )}
-          <Logs run={run} />
+          <div class="run-grid">
+            <div>
+              <Steps run={run} job={job.value} retry={mayChange() ? (share) => setAsks({ act: "retry", id: share }) : undefined} />
+              <Children run={run} />
+            </div>
+            <Logs run={run} />
+          </div>
           {asks !== undefined && (
             <Dialog title={`${asks.act === "stop" ? "Stop" : "Retry"} ${asks.id}`} confirm={asks.act === "stop" ? "Stop" : "Retry"} isBad={asks.act === "stop"} onConfirm={() => post<void>(`/runs/${asks.id}/${asks.act}`)} onClose={() => { setAsks(undefined); data.reload(); }}>
               <p>{asks.act === "stop" ? `The run of ${run.job} ends: its processes are told to stop, then killed.` : `What did not succeed in this run of ${run.job} runs again; what succeeded does not.`}</p>
@@ -82,17 +71,16 @@ const TRIGGERS: Record<string, string> = {
 function Story({ run }: { run: RunDetail }): JSX.Element {
   const params = Object.entries(run.params ?? {});
   return (
-    <section class="panel">
-      <h2>Story</h2>
+    <section class="panel story" aria-label="Story">
       <dl class="facts">
-        <div><dt>Why it exists</dt><dd>{sentence(TRIGGERS[run.trigger] ?? run.trigger)}{run.parent != null && <> Asked for by <a href={`/runs/${run.parent}`}>{run.parent}</a>.</>}</dd></div>
+        <div><dt>Why it exists</dt><dd>{sentence(TRIGGERS[run.trigger] ?? run.trigger)}{run.parent != null && <> Asked for by <a class="plain-link" href={`/runs/${run.parent}`}>{run.parent}</a>.</>}</dd></div>
         <div><dt>Due</dt><dd><Time ms={run.due_ms} /></dd></div>
         <div><dt>Promised</dt><dd><Time ms={run.promised_at_ms} /></dd></div>
         <div><dt>Started</dt><dd><Time ms={run.started_at_ms} />{run.late_ms != null && <span class="muted"> {durationText(Math.max(0, run.late_ms))} after its due</span>}</dd></div>
         <div><dt>Ended</dt><dd><Time ms={run.ended_at_ms} />{run.started_at_ms != null && <span class="muted"> {run.ended ? "took" : "so far"} {took(run)}</span>}</dd></div>
-        <div><dt>Starts</dt><dd>{run.attempt} <span class="muted">under revision {run.revision}</span></dd></div>
-        {params.length > 0 && <div><dt>Parameters</dt><dd>{params.map(([name, value]) => <code class="param" key={name}>{name}={value}</code>)}</dd></div>}
+        <div><dt>Starts</dt><dd>{run.attempt} <span class="muted">under <a class="plain-link" href={`/jobs/${run.job}?revision=${run.revision}#definition`}>revision {run.revision}</a></span></dd></div>
         {run.executor != null && <div><dt>Executor</dt><dd>{run.executor}</dd></div>}
+        {params.length > 0 && <div class="wide"><dt>Parameters</dt><dd>{params.map(([name, value]) => <code class="param" key={name}>{name}={value}</code>)}</dd></div>}
       </dl>
     </section>
   );
@@ -113,31 +101,20 @@ function Reason({ run }: { run: RunDetail }): JSX.Element | null {
   );
 }
 
-function Steps({ run }: { run: RunDetail }): JSX.Element | null {
-  if (run.steps.length === 0) return null;
-  const starts = run.steps.flatMap((step) => (step.started_at_ms == null ? [] : [step.started_at_ms]));
-  const from = Math.min(...starts, run.started_at_ms ?? Infinity);
-  const to = Math.max(from + 1, run.ended_at_ms ?? clock.value);
-  const share = (ms: number): number => Math.max(0, Math.min(100, ((ms - from) / (to - from)) * 100));
-  const bar = (step: Step): JSX.Element | null => {
-    if (step.started_at_ms == null) return null;
-    const left = share(step.started_at_ms);
-    return <i class={`bar s-${step.status}`} style={{ left: `${left}%`, width: `${Math.max(0.6, share(step.ended_at_ms ?? to) - left)}%` }} />;
-  };
+/** Runs that this run asked for; the shares of a broadcast stand with their step. */
+function Children({ run }: { run: RunDetail }): JSX.Element | null {
+  const children = (run.children ?? []).filter((child) => child.share == null);
+  if (children.length === 0) return null;
   return (
     <section class="panel">
-      <h2>Steps</h2>
-      <table class="cards steps">
-        <thead><tr><th>Step</th><th>Status</th><th class="num">Attempt</th><th class="axis-cell"><span>{Number.isFinite(from) ? timeText(from) : ""}</span><span>{Number.isFinite(from) ? timeText(to) : ""}</span></th><th class="num">Took</th><th>Result</th></tr></thead>
+      <h2>Runs it asked for</h2>
+      <table class="cards">
+        <thead><tr><th>Run</th><th>Job</th><th>Status</th></tr></thead>
         <tbody>
-          {run.steps.map((step) => (
-            <tr key={step.name}>
-              <td class="name"><button type="button" class="link" onClick={() => setQuery({ step: step.name })}>{step.name}</button></td>
-              <td data-name="Status"><Status word={step.status} /></td>
-              <td data-name="Attempt" class="num">{step.attempt}{step.lost > 0 && ` (${step.lost} lost)`}</td>
-              <td class="time-axis"><div>{bar(step)}</div></td>
-              <td data-name="Took" class="num">{took(step)}</td>
-              <td data-name="Result" class="why">{step.message ?? (step.exit_code == null ? "" : `exit code ${step.exit_code}`)}{step.output != null && step.output !== "" && <code class="param">{step.output}</code>}</td>
+          {children.map((child) => (
+            <tr key={child.id}>
+              <td class="name mono"><a class="row-link" href={`/runs/${child.id}`}>{child.id}</a></td>
+              <td data-name="Job">{child.job}</td><td data-name="Status"><Status word={child.status} /></td>
             </tr>
           ))}
         </tbody>
@@ -160,9 +137,12 @@ function Logs({ run }: { run: RunDetail }): JSX.Element {
           const step = wanted !== undefined && names.includes(wanted) ? wanted : (failed ?? names.at(-1) ?? "");
           return (
             <>
-              <div class="chips" role="group" aria-label="Step">
-                {names.map((name) => <button key={name} type="button" aria-pressed={name === step} onClick={() => setQuery({ step: name })}>{name}</button>)}
-              </div>
+              {wanted !== undefined && !names.includes(wanted) && <p class="muted">Step {wanted} has printed nothing.</p>}
+              {names.length > 1 && (
+                <label class="log-step">Step{" "}
+                  <select value={step} onChange={(event) => setQuery({ step: event.currentTarget.value })}>{names.map((name) => <option key={name}>{name}</option>)}</select>
+                </label>
+              )}
               <LogView key={step} run={run.id} step={step} logs={logs.filter((log) => log.step === step)} ended={run.ended} />
             </>
           );

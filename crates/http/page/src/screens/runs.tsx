@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import type { RunPage } from "../api";
 import { query } from "../client";
 import { useData } from "../data";
-import { Empty, Head, Loaded } from "../parts";
+import { Empty, Head, Loaded, Time } from "../parts";
 import { place, setQuery } from "../route";
 import { RunTable } from "./runlist";
 
@@ -14,7 +14,9 @@ export function Runs(): JSX.Element {
   const status = fields.get("status") ?? "";
   const job = fields.get("job") ?? "";
   const before = fields.get("before") ?? undefined;
-  const data = useData<RunPage>(`/runs${query({ status, job, before, limit: 100 })}`, { kinds: ["run"], job: job === "" ? undefined : job });
+  const from = fields.get("from") ?? undefined;
+  const to = fields.get("to") ?? undefined;
+  const data = useData<RunPage>(`/runs${query({ status, job, from, to, before, limit: 100 })}`, { kinds: ["run"], job: job === "" ? undefined : job });
   const picked = status === "" ? [] : status.split(",");
   const toggle = (word: string): void => {
     const next = picked.includes(word) ? picked.filter((one) => one !== word) : [...picked, word];
@@ -25,6 +27,12 @@ export function Runs(): JSX.Element {
       <Head title="Runs">
         <input data-search type="search" placeholder="Only of this job" aria-label="Only of this job" value={job} onChange={(event) => setQuery({ job: event.currentTarget.value.trim(), before: undefined })} />
       </Head>
+      {(from !== undefined || to !== undefined) && (
+        <p class="chips">
+          <span>Due {from !== undefined && <>from <Time ms={Number(from)} /> </>}{to !== undefined && <>to <Time ms={Number(to)} /></>}</span>
+          <button type="button" onClick={() => setQuery({ from: undefined, to: undefined, before: undefined })}>Any time</button>
+        </p>
+      )}
       <div class="chips" role="group" aria-label="Status">
         {STATUSES.map((word) => (
           <button key={word} type="button" aria-pressed={picked.includes(word)} onClick={() => toggle(word)}>{word}</button>

@@ -6,12 +6,6 @@ import { ApiFailure, mayChange, post, remove, session, signOut } from "../client
 import { useData } from "../data";
 import { Dialog, Failure, Head, Loaded, Time } from "../parts";
 
-interface Health {
-  status: string;
-  version: string;
-  uptime_ms: number;
-}
-
 export function SessionScreen(): JSX.Element {
   const data = useData<SessionPage>("/sessions", { every: 30_000 });
   const [ending, setEnding] = useState<SessionItem>();
@@ -47,30 +41,12 @@ export function SessionScreen(): JSX.Element {
           )}
         </Loaded>
       </section>
-      <Server />
+      <p class="muted"><a href="/api/v1/openapi.json" target="_blank" rel="noreferrer">The API as an OpenAPI document</a> · <a href="/metrics" target="_blank" rel="noreferrer">Metrics</a> · <a href="/assets/LICENSES.txt" target="_blank" rel="noreferrer">Licences of what this page is made of</a></p>
       {ending !== undefined && (
         <Dialog title="End this session" confirm="End it" isBad onConfirm={() => remove(`/sessions/${ending.name}`)} onClose={() => { setEnding(undefined); data.reload(); }}>
           <p>{ending.agent} is signed out at its next request.</p>
         </Dialog>
       )}
     </>
-  );
-}
-
-function Server(): JSX.Element {
-  const [health, setHealth] = useState<Health>();
-  useState(() => {
-    void fetch("/health").then((answer) => answer.json()).then((value: Health) => setHealth(value)).catch(() => undefined);
-  });
-  return (
-    <section class="panel">
-      <h2>Server</h2>
-      <dl class="facts">
-        <div><dt>Version</dt><dd>{health?.version ?? "–"}</dd></div>
-        <div><dt>State</dt><dd>{health?.status ?? "–"}</dd></div>
-        <div><dt>Started</dt><dd>{health === undefined ? "–" : <Time ms={Date.now() - health.uptime_ms} />}</dd></div>
-      </dl>
-      <p class="muted"><a href="/api/v1/openapi.json" target="_blank" rel="noreferrer">The API as an OpenAPI document</a> · <a href="/metrics" target="_blank" rel="noreferrer">Metrics</a> · <a href="/assets/LICENSES.txt" target="_blank" rel="noreferrer">Licences of what this page is made of</a></p>
-    </section>
   );
 }
