@@ -31,6 +31,7 @@ mod error;
 mod fold;
 mod keys;
 mod memory;
+mod migrations;
 mod packed;
 mod postgres;
 mod program;

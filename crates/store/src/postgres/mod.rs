@@ -17,7 +17,7 @@ use horizon::Horizon;
 
 use crate::error::Failure;
 use crate::source::{Dialect, EachRow, Question, Source, Value, fields};
-use crate::{StoreError, program};
+use crate::{StoreError, migrations, program};
 
 /// Connections that write: the loop commits one batch after another, and a prune must not stand in its way.
 const WRITERS: u32 = 2;
@@ -54,7 +54,7 @@ impl Postgres {
             .disable_statement_logging();
         let key = place(&options);
         let mut first = connect(&options, &key).await?;
-        if let Err(error) = sqlx::migrate!("migrations/postgres").run(&mut first).await {
+        if let Err(error) = migrations::postgres().run(&mut first).await {
             let written_by = sqlx::query_scalar(program::VERSION).fetch_one(&mut first).await;
             return Err(StoreError::from_migrate(&key, error, written_by.ok()));
         }

@@ -22,7 +22,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Transaction};
 
 use crate::error::Failure;
 use crate::source::{Dialect, EachRow, Question, Source, Value, fields};
-use crate::{StoreError, program};
+use crate::{StoreError, migrations, program};
 
 /// Questions answered at once. More would only share the same disk and two or three cores.
 const READERS: u32 = 4;
@@ -93,7 +93,7 @@ impl Sqlite {
             .connect_with(writer)
             .await
             .map_err(failed)?;
-        if let Err(error) = sqlx::migrate!("migrations/sqlite").run(&writer).await {
+        if let Err(error) = migrations::sqlite().run(&writer).await {
             let written_by = sqlx::query_scalar(program::VERSION).fetch_one(&writer).await;
             return Err(StoreError::from_migrate(path, error, written_by.ok()));
         }
