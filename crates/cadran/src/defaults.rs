@@ -1,55 +1,136 @@
-//! Every default, with a sentence each. Library crates receive plain options.
+//! Every default, with a sentence each: one struct for each component. Library crates receive plain options.
+//!
+//! Defaults that depend on one another are compared at compile time, at the end of this file.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Loopback: a fresh server is nobody else's business. The port is free in the usual lists.
-pub const LISTEN: &str = "127.0.0.1:7788";
+/// Options of `cadran serve`.
+pub struct Serve {
+    /// Loopback: a fresh server is nobody else's business. The port is free in the usual lists.
+    pub listen: &'static str,
+    /// Where executors register and report: loopback too, until somebody says otherwise.
+    pub executor_listen: &'static str,
+    /// Job files that name no zone mean the one zone without daylight saving time.
+    pub timezone: &'static str,
+    /// Runs that hold a slot at once: enough for a burst, few enough for the process table of a laptop.
+    pub slots: usize,
+    /// How long running steps may go on after a stop was asked for, before they are stopped too. A restart of the server
+    /// should not cost a run that is about to end anyway.
+    pub stop_timeout: Duration,
+}
 
-/// Where executors register and report: loopback too, until somebody says otherwise.
-pub const EXECUTOR_LISTEN: &str = "127.0.0.1:7789";
+/// Options of `cadran serve`.
+pub const SERVE: Serve = Serve {
+    listen: "127.0.0.1:7788",
+    executor_listen: "127.0.0.1:7789",
+    timezone: "UTC",
+    slots: 1_000,
+    stop_timeout: Duration::from_secs(10),
+};
 
-/// How long running steps may go on after a stop was asked for, before they are stopped too. A restart of the server
-/// should not cost a run that is about to end anyway.
-pub const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// Options of `cadran worker`.
+pub struct Worker {
+    /// How long what a worker runs may go on after it was told to go: most steps end within minutes.
+    pub drain_timeout: Duration,
+}
 
-/// How long what a worker runs may go on after it was told to go: most steps end within minutes.
-pub const DRAIN_TIME: Duration = Duration::from_secs(300);
+/// Options of `cadran worker`.
+pub const WORKER: Worker = Worker { drain_timeout: Duration::from_secs(300) };
 
-/// Runs that hold a slot at once: enough for a burst, few enough for the process table of a laptop.
-pub const SLOTS: usize = 1_000;
+/// The event loop.
+pub struct Loop {
+    /// Messages from outside that may wait for one iteration: far more than arrive in one, far less than hurts.
+    pub inbox_len_max: usize,
+    /// An iteration at least this often, also when there is nothing to do: whoever asks whether the loop works is not misled
+    /// by a quiet hour.
+    pub iteration_interval_max: Duration,
+    /// Commands whose answers wait for the store at once. More are refused before anything is done about them.
+    pub pending_replies_max: usize,
+    /// How long a command may wait until it is durable. Below what an endpoint has for its answer, so that whoever asks is
+    /// told that the outcome is not known.
+    pub command_timeout: Duration,
+    /// How long a query of the engine may wait for the loop.
+    pub query_timeout: Duration,
+}
+
+/// The event loop.
+pub const LOOP: Loop = Loop {
+    inbox_len_max: 10_000,
+    iteration_interval_max: Duration::from_secs(1),
+    pending_replies_max: 10_000,
+    command_timeout: Duration::from_secs(20),
+    query_timeout: Duration::from_secs(5),
+};
 
 /// How far the index looks ahead: dues, forecast and "what runs next" come from it. Two hours of a fleet that starts a
 /// thousand runs a minute take half a megabyte; of busier ones the planner makes it shorter.
 pub const LOOKAHEAD_MS: i64 = 2 * 3_600_000;
 
-/// How long ago the loop may have turned for the server to be called well. It turns at least once a second; with a
-/// million jobs a turn may take a few.
-pub const LOOP_AGE_MAX: Duration = Duration::from_secs(10);
+/// How long ago each part may have shown that it works for the server to be called well.
+pub struct Health {
+    /// The loop. It iterates at least once a second; with a million jobs an iteration may take a few.
+    pub loop_age_max: Duration,
+    /// The store. It is asked every [`ping_interval`](Health::ping_interval) at least.
+    pub store_age_max: Duration,
+    /// The executor inside the server. It moves every half second at least.
+    pub executor_age_max: Duration,
+    /// How often the store is asked for a sign of life. A server without anything to record asks nothing else of it.
+    pub ping_interval: Duration,
+    /// How long one such question may take, so that a second one can still be answered in time.
+    pub ping_timeout: Duration,
+}
 
-/// How long ago the store may have answered. It is asked every two seconds at least.
-pub const STORE_AGE_MAX: Duration = Duration::from_secs(10);
+/// How long ago each part may have shown that it works for the server to be called well.
+pub const HEALTH: Health = Health {
+    loop_age_max: Duration::from_secs(10),
+    store_age_max: Duration::from_secs(10),
+    executor_age_max: Duration::from_secs(10),
+    ping_interval: Duration::from_secs(2),
+    ping_timeout: Duration::from_secs(5),
+};
 
-/// How long the executor inside the server may be silent. It moves every half second at least.
-pub const EXECUTOR_AGE_MAX: Duration = Duration::from_secs(10);
+/// What is kept on disk, and how what is past its retention is removed.
+pub struct Retention {
+    /// What a SQLite database may have in use. With the write-ahead log (128 MiB at most) and the logs below, a laptop's disk
+    /// loses less than 2 GiB to the server, whatever its jobs do.
+    pub database: &'static str,
+    /// What all logs together may take of the disk.
+    pub logs: &'static str,
+    /// Shortest rest between two passes: a hundred runs a second that print something take 12 MiB meanwhile.
+    pub rest_min: Duration,
+    /// Longest rest between two passes, when passes take long: what a hundred runs a second print meanwhile, 48 MiB, still
+    /// fits into the 2 GiB.
+    pub rest_max: Duration,
+    /// Rows removed in one transaction, some milliseconds of work: a commit waits for one of them at most.
+    pub rows_per_transaction: u32,
+}
 
-/// What a SQLite database may have in use. With the write-ahead log (128 MiB at most) and the logs below, a laptop's disk
-/// loses less than 2 GiB to the server, whatever its jobs do.
-pub const DATABASE_BYTES_MAX: u64 = 1 << 30;
+/// What is kept on disk, and how what is past its retention is removed.
+pub const RETENTION: Retention = Retention {
+    database: "1GiB",
+    logs: "768MiB",
+    rest_min: Duration::from_secs(15),
+    rest_max: Duration::from_secs(60),
+    rows_per_transaction: 256,
+};
 
-/// What all logs together may take of the disk.
-pub const LOG_BYTES_MAX: u64 = 768 << 20;
+/// How long a reading of all job files may take before the log says so: a million files take about this long.
+pub const RELOAD_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Shortest rest between two passes that clean away what is past its retention: a hundred runs a second that print
-/// something take 12 MiB meanwhile.
-pub const PRUNE_REST_MIN: Duration = Duration::from_secs(15);
+/// The engine of a server. Its number is not known before the store is open.
+pub fn engine(limits: cadran_place::Limits) -> cadran_engine::Options {
+    cadran_engine::Options { limits, lookahead_ms: LOOKAHEAD_MS, ..cadran_engine::Options::default() }
+}
 
-/// Longest rest between two such passes, when passes take long: what a hundred runs a second print meanwhile, 48 MiB, still
-/// fits into the 2 GiB.
-pub const PRUNE_REST_MAX: Duration = Duration::from_secs(60);
-
-/// Rows cleaned away in one transaction, some milliseconds of work: a commit waits for one of them at most.
-pub const PRUNE_ROWS: u32 = 256;
+/// The listener for executors, which keep connections open between two calls that are half a minute apart.
+pub fn executor_http() -> cadran_http::Limits {
+    cadran_http::Limits {
+        connections_max: 4096,
+        head_time_max: Duration::from_secs(75),
+        ..cadran_http::Limits::default()
+    }
+}
 
 /// Where a worker of a group keeps its data when nobody says: beside the server's.
 pub fn worker_dir(group: &cadran_core::GroupName) -> PathBuf {
@@ -62,3 +143,12 @@ pub fn data_dir() -> PathBuf {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
     base.or_else(home).map_or_else(|| PathBuf::from("cadran-data"), |base| base.join("cadran"))
 }
+
+const _: () = {
+    assert!(HEALTH.ping_timeout.as_millis() < HEALTH.store_age_max.as_millis());
+    assert!(HEALTH.ping_interval.as_millis() < HEALTH.store_age_max.as_millis());
+    assert!(LOOP.iteration_interval_max.as_millis() < HEALTH.loop_age_max.as_millis());
+    assert!(LOOP.query_timeout.as_millis() < LOOP.command_timeout.as_millis());
+    assert!(RETENTION.rest_min.as_millis() <= RETENTION.rest_max.as_millis());
+    assert!(SERVE.slots > 0);
+};

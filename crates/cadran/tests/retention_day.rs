@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use cadran::server::retention::{Options, Pruner};
+use cadran::server::retention::{Options, Pruner, bytes};
 use cadran_core::{
     Batch, History, JobId, JobPut, JobState, Promise, RunId, RunIds, RunStatus, RunUpdate, StepNo,
     StepRecord, StepStatus, Trigger,
@@ -118,9 +118,9 @@ async fn day(dir: &Path, scale: i64) {
     let store = Store::open(&format!("sqlite:{}", dir.join("cadran.db").display())).await.expect("a store");
     store.commit(&jobs()).await.expect("on record");
     let logs = LogDir::new(dir.join("logs"));
-    let mut options = Options::default();
-    (options.database_bytes_max, options.log_bytes_max) =
-        (options.database_bytes_max / scale as u64, options.log_bytes_max / scale as u64);
+    let limit = |text: &str| bytes(text).expect("a size") / scale as u64;
+    let defaults = cadran::defaults::RETENTION;
+    let mut options = Options::new(Retention::default(), limit(defaults.database), limit(defaults.logs));
     let mut pruner = Pruner::new(options, store.clone(), logs.clone());
     let report = pruner.report();
     let mut ids = RunIds::new(1, None);

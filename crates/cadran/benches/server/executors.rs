@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cadran::server::clock::{self, Clock};
-use cadran::server::turn::Orders;
-use cadran::server::{self, Executors, Line, Problems, Running, revive};
+use cadran::server::event_loop::Orders;
+use cadran::server::{self, Executors, LoopHandle, Problems, Running, recovery};
 use cadran_core::{
     Body, Dialect, Executor, GroupName, Overlap, Policy, Route, RunStatus, Step, Target, Work,
 };
@@ -120,7 +120,7 @@ async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64, each:
         .addresses
         .iter()
         .map(|address| Executor { address: address.parse().expect("an address"), dialect: Dialect::Two });
-    running.line.tell(Event::Executors(vec![ExecutorChange::Typed(group.clone(), list.collect())]));
+    running.loop_handle.send(Event::Executors(vec![ExecutorChange::Typed(group.clone(), list.collect())]));
     let target = Target { route: case.route, ..Target::new(group) };
     let step = Step {
         name: "main".into(),
@@ -130,7 +130,7 @@ async fn measure(name: &str, case: Case, dir: &std::path::Path, secs: u64, each:
     };
     let body = Arc::new(Body { steps: vec![step], max_active_steps: 1, ..Body::default() });
     let policy = Policy { overlap: Overlap::Skip, ..Policy::DEFAULT };
-    running.line.tell(Event::Jobs(fleet_of(case.jobs, policy, &body, |_| "* * * * * *".into())));
+    running.loop_handle.send(Event::Jobs(fleet_of(case.jobs, policy, &body, |_| "* * * * * *".into())));
     // The jobs become durable and the first seconds pass; then whole seconds are measured.
     let first = second_ahead(Duration::from_secs(if case.jobs > 1_000 { 6 } else { 4 }));
     wait_until(first).await;
@@ -281,27 +281,35 @@ async fn counted(store: &Store, status: RunStatus, first: i64, last: i64) -> usi
 async fn start(dir: &std::path::Path) -> (Running, String) {
     let (_, url) = stores(dir).remove(0);
     let (store, _) = fresh(&url).await;
-    let (clock, line) = (Clock::start(), Line::default());
+    let (clock, loop_handle) = (Clock::start(), LoopHandle::default());
     let mut tokens = Tokens::default();
     tokens.set_all(TOKEN).expect("a good token");
     let tokens = Arc::new(tokens);
     let options = RemoteOptions::new(dir);
     let roster = options.ledger.with_file_name("roster.json");
-    let (remote, _, _) = Remote::open(options, tokens.clone(), clock::wall, line.sink()).expect("a ledger");
+    let (remote, _, _) =
+        Remote::open(options, tokens.clone(), clock::wall, loop_handle.sink()).expect("a ledger");
     let remote = Arc::new(remote);
     // No worker is there, and none comes.
     let (hub, _, _) =
-        Hub::open(HubOptions::new(dir), move || clock.now(), line.sink(), |_| {}).expect("a ledger");
+        Hub::open(HubOptions::new(dir), move || clock.now(), loop_handle.sink(), |_| {}).expect("a ledger");
     let limits = Limits { slots: usize::MAX, ..Limits::default() };
     let mut engine = Engine::new(Options { limits, ..Options::default() });
-    revive::restore(&store, &mut engine, Vec::new(), 0, clock.now(), |_| None, &Problems::default())
+    recovery::restore(&store, &mut engine, Vec::new(), 0, clock.now(), |_| None, &Problems::default())
         .await
         .expect("the record can be read");
-    let executors =
-        Executors::new(line.clone(), clock, remote.clone(), Arc::new(hub), roster, &mut engine, Vec::new());
+    let executors = Executors::new(
+        loop_handle.clone(),
+        clock,
+        remote.clone(),
+        Arc::new(hub),
+        roster,
+        &mut engine,
+        Vec::new(),
+    );
     let executors = Arc::new(executors);
     let orders: Orders = Arc::new(move |orders| remote.submit(orders));
-    let running = server::start(line, clock, engine, store, orders).expect("threads can be started");
+    let running = server::start(loop_handle, clock, engine, store, orders).expect("threads can be started");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let door = listener.local_addr().expect("an address").to_string();
     let counts = executors.counts.clone();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cadran::server::clock::{self, Clock};
-use cadran::server::turn::Orders;
-use cadran::server::{self, Line};
+use cadran::server::event_loop::Orders;
+use cadran::server::{self, LoopHandle};
 use cadran_core::Policy;
 use cadran_engine::{Engine, Event, Options};
 use cadran_exec::{Local, LocalOptions};
@@ -40,19 +40,20 @@ pub(crate) fn run(asked: &Asked) {
 async fn ours(dir: &std::path::Path, count: usize) -> Duration {
     let (_, url) = stores(dir).remove(0);
     let (store, _) = fresh(&url).await;
-    let (clock, line) = (Clock::start(), Line::default());
+    let (clock, loop_handle) = (Clock::start(), LoopHandle::default());
     let (local, _) =
-        Local::open(LocalOptions::new(dir), clock::wall, line.sink()).await.expect("an executor");
+        Local::open(LocalOptions::new(dir), clock::wall, loop_handle.sink()).await.expect("an executor");
     let local = Arc::new(local);
     let orders: Orders = {
         let local = local.clone();
         Arc::new(move |orders| local.submit(orders))
     };
     let engine = Engine::new(Options::default());
-    let running = server::start(line.clone(), clock, engine, store, orders).expect("threads can be started");
+    let running =
+        server::start(loop_handle.clone(), clock, engine, store, orders).expect("threads can be started");
     let mut events = running.events.runs().subscribe();
     let due = second_ahead(Duration::from_secs(7));
-    line.tell(Event::Jobs(fleet(count, Policy::DEFAULT, |_| at(due))));
+    loop_handle.send(Event::Jobs(fleet(count, Policy::DEFAULT, |_| at(due))));
     let mut ended = 0;
     while ended < count {
         match events.recv().await {

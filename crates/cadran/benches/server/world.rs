@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cadran::server::clock::{self, Clock};
-use cadran::server::turn::Orders;
-use cadran::server::{self, Line, Problems, Running, revive};
+use cadran::server::event_loop::Orders;
+use cadran::server::{self, LoopHandle, Problems, Running, recovery};
 use cadran_core::{
     Body, Job, JobName, Millis, Order, Policy, Schedule, ScheduleAction, ScheduleEntry, Step, Work, Zone,
 };
@@ -124,16 +124,16 @@ pub(crate) struct World {
 impl World {
     /// Opens the record and starts the loop. Runs end `delay` after they start.
     pub(crate) async fn start(store: Store, delay: Duration) -> World {
-        let (clock, line, seen) = (Clock::start(), Line::default(), Arc::new(Seen::default()));
+        let (clock, loop_handle, seen) = (Clock::start(), LoopHandle::default(), Arc::new(Seen::default()));
         let limits = Limits { slots: usize::MAX, ..Limits::default() };
         let mut engine = Engine::new(Options { limits, ..Options::default() });
-        revive::restore(&store, &mut engine, Vec::new(), 0, clock.now(), |_| None, &Problems::default())
+        recovery::restore(&store, &mut engine, Vec::new(), 0, clock.now(), |_| None, &Problems::default())
             .await
             .expect("the record can be read");
         let executor = if delay.is_zero() {
-            InProcess::new(clock::wall, line.sink())
+            InProcess::new(clock::wall, loop_handle.sink())
         } else {
-            InProcess::with_delay(clock::wall, line.sink(), delay).expect("a thread can be started")
+            InProcess::with_delay(clock::wall, loop_handle.sink(), delay).expect("a thread can be started")
         };
         let orders: Orders = {
             let seen = seen.clone();
@@ -142,21 +142,22 @@ impl World {
                 executor.submit(orders);
             })
         };
-        let running = server::start(line, clock, engine, store, orders).expect("threads can be started");
+        let running =
+            server::start(loop_handle, clock, engine, store, orders).expect("threads can be started");
         World { running, seen }
     }
 
     /// Registers jobs and waits until they are durable.
     pub(crate) async fn put(&self, changes: Vec<JobChange>) {
-        self.running.line.tell(Event::Jobs(changes));
+        self.running.loop_handle.send(Event::Jobs(changes));
         self.durable().await;
     }
 
     /// Waits until nothing is on its way to the store.
     pub(crate) async fn durable(&self) {
         loop {
-            let line = self.running.line.clone();
-            let open = tokio::task::spawn_blocking(move || line.look(|engine| engine.uncommitted()));
+            let loop_handle = self.running.loop_handle.clone();
+            let open = tokio::task::spawn_blocking(move || loop_handle.query(|engine| engine.uncommitted()));
             if matches!(open.await, Ok(Ok(0))) {
                 return;
             }
@@ -167,8 +168,9 @@ impl World {
     /// Waits until no run is open, and what happened is durable.
     pub(crate) async fn quiet(&self) {
         loop {
-            let line = self.running.line.clone();
-            let open = tokio::task::spawn_blocking(move || line.look(|engine| engine.active_and_waiting()));
+            let loop_handle = self.running.loop_handle.clone();
+            let open =
+                tokio::task::spawn_blocking(move || loop_handle.query(|engine| engine.active_and_waiting()));
             if matches!(open.await, Ok(Ok((0, 0)))) {
                 return self.durable().await;
             }

@@ -15,10 +15,10 @@ use cadran_spec::{ReadOptions, read_job};
 use cadran_store::{RunView, Store};
 use serde_json::json;
 
-use super::serve::keeper_command;
 use crate::server::clock::{self, Clock};
-use crate::server::turn::Orders;
-use crate::server::{self, Line, Running};
+use crate::server::embedded::keeper_command;
+use crate::server::event_loop::Orders;
+use crate::server::{self, LoopHandle, Running};
 
 /// How often the screen follows what happens. A person sees no difference to at once.
 const FOLLOW_EVERY: Duration = Duration::from_millis(50);
@@ -104,22 +104,22 @@ fn params(given: &[String]) -> Vec<(Box<str>, Box<str>)> {
 
 async fn foreground(args: &Args, job: Job, definition: Arc<str>, scratch: &Path) -> anyhow::Result<ExitCode> {
     let clock = Clock::start();
-    let line = Line::default();
+    let loop_handle = LoopHandle::default();
     let store = Store::open("memory:").await?;
     let exec = LocalOptions { keeper: keeper_command(), ..LocalOptions::new(scratch) };
     let logs = LogDir::new(exec.logs.clone());
-    let (local, _) = Local::open(exec, clock::wall, line.sink()).await?;
+    let (local, _) = Local::open(exec, clock::wall, loop_handle.sink()).await?;
     let local = Arc::new(local);
     let orders: Orders = {
         let local = local.clone();
         Arc::new(move |orders| local.submit(orders))
     };
     let name = job.name.clone();
-    let running = server::start(line.clone(), clock, Engine::new(Options::default()), store, orders)?;
+    let running = server::start(loop_handle.clone(), clock, Engine::new(Options::default()), store, orders)?;
     let source: Arc<str> = "".into();
     let put = JobChange::Put { job, definition, source: source.clone(), source_mark: source };
-    line.tell(Event::Jobs(vec![put]));
-    let run = start(&line, &name, params(&args.params)).await?;
+    loop_handle.send(Event::Jobs(vec![put]));
+    let run = start(&loop_handle, &name, params(&args.params)).await?;
     let view = follow(&running, run, &logs, args.json).await?;
     running.stop(async { local.drain(Duration::from_secs(10)).await }).await;
     if args.json {
@@ -128,10 +128,14 @@ async fn foreground(args: &Args, job: Job, definition: Arc<str>, scratch: &Path)
     Ok(exit_code(&view))
 }
 
-async fn start(line: &Line, name: &JobName, params: Vec<(Box<str>, Box<str>)>) -> anyhow::Result<RunId> {
+async fn start(
+    loop_handle: &LoopHandle,
+    name: &JobName,
+    params: Vec<(Box<str>, Box<str>)>,
+) -> anyhow::Result<RunId> {
     let trigger =
         Command::Trigger { job: name.clone(), params, addresses: Vec::new(), parent: None, key: None };
-    match line.command(trigger).await {
+    match loop_handle.command(trigger).await {
         Ok(Reply::Run(run)) => Ok(run),
         Ok(_) => bail!("the engine did not name the run"),
         Err(refusal) => bail!("{refusal}"),
@@ -157,7 +161,7 @@ async fn follow(running: &Running, run: RunId, logs: &LogDir, quiet: bool) -> an
                     bail!("given up while stopping");
                 }
                 eprintln!("stopping; press Ctrl-C again to give up");
-                let _ = running.line.command(Command::Stop { run }).await;
+                let _ = running.loop_handle.command(Command::Stop { run }).await;
             }
         }
     }

@@ -16,11 +16,12 @@ use futures::future::BoxFuture;
 use reqwest::Url;
 use serde_json::{Value, json};
 
-use super::serve::{Stops, keeper_command};
 use crate::client::address::{is_loopback, parse};
 use crate::client::{Exit, Failure, escaped, talk};
 use crate::defaults;
 use crate::server::clock;
+use crate::server::embedded::keeper_command;
+use crate::server::signals::StopSignals;
 
 /// Run steps for a server on this machine: commands of jobs that name this worker's group.
 ///
@@ -48,7 +49,7 @@ Exit codes:
   5    the server refused it")]
 pub struct Args {
     /// The server's address for executors, as `cadran serve` prints it.
-    #[arg(long, env = "CADRAN_WORKER_SERVER", value_name = "URL", default_value_t = format!("http://{}", defaults::EXECUTOR_LISTEN))]
+    #[arg(long, env = "CADRAN_WORKER_SERVER", value_name = "URL", default_value_t = format!("http://{}", defaults::SERVE.executor_listen))]
     server: String,
     /// The group it is of: what job files name as `executor`.
     #[arg(long, env = "CADRAN_WORKER_GROUP", value_name = "NAME")]
@@ -66,7 +67,7 @@ pub struct Args {
     #[arg(long, env = "CADRAN_WORKER_DATA", value_name = "DIR")]
     data: Option<PathBuf>,
     /// How long what is on may go on after SIGTERM, before it is stopped too.
-    #[arg(long, value_name = "SECONDS", default_value_t = defaults::DRAIN_TIME.as_secs())]
+    #[arg(long, value_name = "SECONDS", default_value_t = defaults::WORKER.drain_timeout.as_secs())]
     drain_timeout: u64,
     /// Send the token over plain http to another machine.
     #[arg(long)]
@@ -119,7 +120,7 @@ async fn work(args: Args) -> Result<ExitCode, Failure> {
     };
     let teller = Teller { json: args.json, id, url: link.url.to_string(), group: args.group.clone(), slots };
     // From here on a signal is a request to go in good order.
-    let mut stops = Stops::listen().map_err(|error| Failure::here(error.to_string()))?;
+    let mut stops = StopSignals::listen().map_err(|error| Failure::here(error.to_string()))?;
     let worker = Worker::open(options, link, clock::wall, move |event| teller.tell(&event)).await;
     let worker = worker.map_err(|error| cannot_work(error, &data))?;
     let mut working = std::pin::pin!(worker.run());

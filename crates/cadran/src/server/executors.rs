@@ -19,11 +19,11 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::clock::Clock;
-use super::{JobFiles, Line};
+use super::{JobFiles, LoopHandle};
 
 /// The server's side of everything about executors.
 pub struct Executors {
-    line: Line,
+    loop_handle: LoopHandle,
     clock: Clock,
     remote: Arc<Remote>,
     hub: Arc<Hub>,
@@ -53,7 +53,7 @@ const PASSED_ON: i64 = 18;
 impl Executors {
     /// Takes up who was there before, and whose addresses were typed in.
     pub fn new(
-        line: Line,
+        loop_handle: LoopHandle,
         clock: Clock,
         remote: Arc<Remote>,
         hub: Arc<Hub>,
@@ -78,7 +78,7 @@ impl Executors {
         let known = Mutex::new(Known { file, seen, labels });
         let silent_ms_max = engine.silent_ms_max();
         Executors {
-            line,
+            loop_handle,
             clock,
             remote,
             hub,
@@ -97,7 +97,8 @@ impl Executors {
     /// The executors, by group.
     pub fn groups(&self) -> Result<Vec<ExecutorGroup>, Refusal> {
         let now = self.clock.now().mono;
-        let views = tokio::task::block_in_place(|| self.line.look(move |engine| engine.roster().view(now)));
+        let views =
+            tokio::task::block_in_place(|| self.loop_handle.query(move |engine| engine.roster().view(now)));
         let line = |view: cadran_place::ExecutorView| ExecutorLine {
             executor: view.executor,
             since: view.since,
@@ -167,8 +168,8 @@ impl Executors {
                     if self.seen(group.clone(), executor).is_err() {
                         tracing::warn!(%group, %address, "too many executors are there; a worker gets no orders");
                     } else if news {
-                        self.line
-                            .tell(Event::Executors(vec![ExecutorChange::Labels(group, address, labels)]));
+                        self.loop_handle
+                            .send(Event::Executors(vec![ExecutorChange::Labels(group, address, labels)]));
                     }
                 }
                 Presence::Gone(group, address) => {
@@ -216,7 +217,7 @@ impl ExecutorDesk for Executors {
             known.write();
         }
         drop(known);
-        self.line.tell(Event::Executors(vec![ExecutorChange::Seen(key.0, key.1)]));
+        self.loop_handle.send(Event::Executors(vec![ExecutorChange::Seen(key.0, key.1)]));
         Ok(())
     }
 
@@ -227,7 +228,7 @@ impl ExecutorDesk for Executors {
         known.write();
         drop(known);
         self.remote.leaves(&address);
-        self.line.tell(Event::Executors(vec![ExecutorChange::Gone(group, address)]));
+        self.loop_handle.send(Event::Executors(vec![ExecutorChange::Gone(group, address)]));
     }
 
     fn results(&self, results: Vec<RunResult>) -> BoxFuture<'static, Result<(), String>> {
@@ -240,9 +241,9 @@ impl ExecutorDesk for Executors {
     }
 
     fn job(&self, group: GroupName, call: JobCall) -> BoxFuture<'static, Result<Option<String>, String>> {
-        let (line, files) = (self.line.clone(), self.files.get().cloned());
+        let (loop_handle, files) = (self.loop_handle.clone(), self.files.get().cloned());
         // A caller that hangs up meanwhile leaves nothing half done.
-        let done = tokio::spawn(async move { job_call(&line, files.as_deref(), &group, call).await });
+        let done = tokio::spawn(async move { job_call(&loop_handle, files.as_deref(), &group, call).await });
         Box::pin(
             async move { done.await.unwrap_or_else(|_| Err("an error inside of the server".to_owned())) },
         )
@@ -250,7 +251,7 @@ impl ExecutorDesk for Executors {
 }
 
 async fn job_call(
-    line: &Line,
+    loop_handle: &LoopHandle,
     files: Option<&JobFiles>,
     group: &GroupName,
     call: JobCall,
@@ -263,17 +264,17 @@ async fn job_call(
             return Ok(Some(number.to_string()));
         }
         JobCall::Update(number, form) => {
-            files()?.update(group, &known(line, group, number)?.name, &form).await?;
+            files()?.update(group, &known(loop_handle, group, number)?.name, &form).await?;
             return Ok(None);
         }
         JobCall::Remove(number) => {
-            files()?.remove(group, &known(line, group, number)?.name).await?;
+            files()?.remove(group, &known(loop_handle, group, number)?.name).await?;
             return Ok(None);
         }
-        JobCall::Start(number) => Command::Resume { job: known(line, group, number)?.name },
-        JobCall::Stop(number) => Command::Pause { job: known(line, group, number)?.name },
+        JobCall::Start(number) => Command::Resume { job: known(loop_handle, group, number)?.name },
+        JobCall::Stop(number) => Command::Pause { job: known(loop_handle, group, number)?.name },
         JobCall::Trigger(number, text, addresses) => {
-            let KnownJob { name: job, text_param } = known(line, group, number)?;
+            let KnownJob { name: job, text_param } = known(loop_handle, group, number)?;
             let params = match (text.filter(|text| !text.is_empty()), text_param) {
                 (Some(text), Some(param)) => vec![(param, text.into())],
                 (Some(_), None) => {
@@ -284,7 +285,7 @@ async fn job_call(
             Command::Trigger { job, params, addresses, parent: None, key: None }
         }
     };
-    match line.command(command).await {
+    match loop_handle.command(command).await {
         Ok(Reply::Run(run)) => Ok(Some(run.to_string())),
         Ok(Reply::Done | Reply::Already) => Ok(None),
         Err(refusal) => Err(refusal.to_string()),
@@ -299,10 +300,10 @@ struct KnownJob {
 }
 
 /// The job of a group with this number. Of jobs that are not wholly its own a group hears nothing.
-fn known(line: &Line, group: &GroupName, number: u32) -> Result<KnownJob, String> {
+fn known(loop_handle: &LoopHandle, group: &GroupName, number: u32) -> Result<KnownJob, String> {
     let of = group.clone();
     let found = tokio::task::block_in_place(|| {
-        line.look(move |engine| {
+        loop_handle.query(move |engine| {
             let catalog = engine.catalog();
             let name = catalog.name(JobId::from_executor_number(number)?)?.clone();
             let text_param = catalog.text_param(&name).map(Into::into);

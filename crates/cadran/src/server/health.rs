@@ -11,13 +11,7 @@ use cadran_http::Health;
 use cadran_store::Store;
 
 use super::clock::Clock;
-use crate::defaults::{EXECUTOR_AGE_MAX, LOOP_AGE_MAX, STORE_AGE_MAX};
-
-/// How often the store is asked for a sign of life. A server without anything to record asks nothing else of it.
-const PING_EVERY: Duration = Duration::from_secs(2);
-
-/// How long one such question may take. Below [`STORE_AGE_MAX`], so that a second one can still be answered in time.
-const PING_TIME_MAX: Duration = Duration::from_secs(5);
+use crate::defaults::HEALTH;
 
 /// What the loop, the recorder and the store's pings write down, and `/health`, the metrics and the watchdog read. Cheap
 /// to clone. Instants are of the monotonic clock.
@@ -26,7 +20,7 @@ pub struct HealthMonitor(Arc<Signs>);
 
 struct Signs {
     clock: Clock,
-    loop_turned_at: AtomicI64,
+    loop_iterated_at: AtomicI64,
     store_answered_at: AtomicI64,
     commit_failed: AtomicBool,
     stopping: AtomicBool,
@@ -40,7 +34,7 @@ impl HealthMonitor {
         let now = clock.now().mono;
         HealthMonitor(Arc::new(Signs {
             clock,
-            loop_turned_at: AtomicI64::new(now),
+            loop_iterated_at: AtomicI64::new(now),
             store_answered_at: AtomicI64::new(now),
             commit_failed: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -48,9 +42,9 @@ impl HealthMonitor {
         }))
     }
 
-    /// The loop begins a turn.
-    pub fn loop_turned(&self, at: Millis) {
-        self.0.loop_turned_at.store(at, Ordering::Relaxed);
+    /// The loop begins an iteration.
+    pub fn loop_iterated(&self, at: Millis) {
+        self.0.loop_iterated_at.store(at, Ordering::Relaxed);
     }
 
     /// A batch goes to the recorder.
@@ -78,16 +72,16 @@ impl HealthMonitor {
         self.0.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Since the loop's last turn.
+    /// Since the loop's last iteration.
     pub fn loop_age(&self) -> Duration {
-        self.age(&self.0.loop_turned_at)
+        self.age(&self.0.loop_iterated_at)
     }
 
     /// Asks the store for a sign of life now and then, for ever.
     pub async fn ping(self, store: Store) {
         loop {
-            tokio::time::sleep(PING_EVERY).await;
-            if let Ok(Ok(())) = tokio::time::timeout(PING_TIME_MAX, store.ping()).await {
+            tokio::time::sleep(HEALTH.ping_interval).await;
+            if let Ok(Ok(())) = tokio::time::timeout(HEALTH.ping_timeout, store.ping()).await {
                 self.store_answered();
             }
         }
@@ -100,11 +94,11 @@ impl HealthMonitor {
         let (loop_age, store_age) = (self.loop_age(), self.age(&self.0.store_answered_at));
         let batch_age = self.pending().front().map(|sent| (now - sent).max(0));
         let executor_age = executor.map(Local::silence);
-        let loop_ok = loop_age < LOOP_AGE_MAX;
+        let loop_ok = loop_age < HEALTH.loop_age_max;
         let store_ok = !self.0.commit_failed.load(Ordering::Relaxed)
-            && store_age < STORE_AGE_MAX
-            && batch_age.is_none_or(|age| age < millis(STORE_AGE_MAX));
-        let executor_ok = executor_age.is_none_or(|age| age < EXECUTOR_AGE_MAX);
+            && store_age < HEALTH.store_age_max
+            && batch_age.is_none_or(|age| age < millis(HEALTH.store_age_max));
+        let executor_ok = executor_age.is_none_or(|age| age < HEALTH.executor_age_max);
         let stopping = self.0.stopping.load(Ordering::Relaxed);
         Health {
             ready: loop_ok && store_ok && executor_ok && !stopping,
@@ -139,7 +133,7 @@ impl HealthMonitor {
 /// The same figures for Prometheus, in seconds. Nothing on its way to the store is an age of zero.
 pub fn metrics(health: &Health) -> String {
     let rows = [
-        ("cadran_loop_age_seconds", "Since the last turn of the loop.", Some(health.loop_age_ms)),
+        ("cadran_loop_age_seconds", "Since the last iteration of the loop.", Some(health.loop_age_ms)),
         ("cadran_store_age_seconds", "Since the store last answered.", Some(health.store_age_ms)),
         (
             "cadran_batch_age_seconds",

@@ -1,4 +1,4 @@
-//! What waits for the loop's next turn.
+//! What waits for the loop's next iteration.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,18 +9,18 @@ use std::time::Duration;
 /// microseconds; the timers of the async runtime have a grid of a millisecond.
 #[derive(Debug)]
 pub struct Inbox<T> {
-    mail: Mutex<Mail<T>>,
+    queue: Mutex<Queue<T>>,
     arrived: Condvar,
     len_max: usize,
 }
 
 #[derive(Debug)]
-struct Mail<T> {
+struct Queue<T> {
     items: Vec<T>,
     closed: bool,
 }
 
-/// The mail box is full, or nobody reads it any more; the item comes back.
+/// The inbox is full, or nobody reads it any more; the item comes back.
 #[derive(Debug)]
 pub struct Full<T>(pub T);
 
@@ -28,7 +28,7 @@ impl<T> Inbox<T> {
     /// A box for at most `len_max` items from outside.
     pub fn new(len_max: usize) -> Inbox<T> {
         Inbox {
-            mail: Mutex::new(Mail { items: Vec::new(), closed: false }),
+            queue: Mutex::new(Queue { items: Vec::new(), closed: false }),
             arrived: Condvar::new(),
             len_max,
         }
@@ -36,12 +36,12 @@ impl<T> Inbox<T> {
 
     /// Puts in what comes from outside. Refused when the box is full: whoever asks may ask again.
     pub fn offer(&self, item: T) -> Result<(), Full<T>> {
-        let mut mail = self.lock();
-        if mail.closed || mail.items.len() >= self.len_max {
+        let mut queue = self.lock();
+        if queue.closed || queue.items.len() >= self.len_max {
             return Err(Full(item));
         }
-        mail.items.push(item);
-        drop(mail);
+        queue.items.push(item);
+        drop(queue);
         self.arrived.notify_one();
         Ok(())
     }
@@ -53,32 +53,32 @@ impl<T> Inbox<T> {
         self.arrived.notify_one();
     }
 
-    /// Takes everything, waiting for it up to `patience` (for ever without one).
-    pub fn take(&self, patience: Option<Duration>, into: &mut Vec<T>) {
-        let mut mail = self.lock();
-        if mail.items.is_empty() {
-            mail = match patience {
-                Some(Duration::ZERO) => mail,
-                Some(patience) => {
-                    let waited = self.arrived.wait_timeout(mail, patience);
+    /// Takes everything, waiting for it up to `timeout` (for ever without one).
+    pub fn take(&self, timeout: Option<Duration>, into: &mut Vec<T>) {
+        let mut queue = self.lock();
+        if queue.items.is_empty() {
+            queue = match timeout {
+                Some(Duration::ZERO) => queue,
+                Some(timeout) => {
+                    let waited = self.arrived.wait_timeout(queue, timeout);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
-                None => self.arrived.wait(mail).unwrap_or_else(PoisonError::into_inner),
+                None => self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner),
             };
         }
-        into.append(&mut mail.items);
+        into.append(&mut queue.items);
     }
 
     /// From now on every offer is refused. What is inside is given back.
     pub fn close(&self) -> Vec<T> {
-        let mut mail = self.lock();
-        mail.closed = true;
-        std::mem::take(&mut mail.items)
+        let mut queue = self.lock();
+        queue.closed = true;
+        std::mem::take(&mut queue.items)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Mail<T>> {
+    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
         // A sender that panicked cannot have left a half-pushed item.
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

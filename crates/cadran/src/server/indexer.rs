@@ -8,12 +8,12 @@ use cadran_engine::Event;
 use cadran_plan::Build;
 use cadran_plan::index::{Buffers, build};
 
+use super::event_loop::Message;
 use super::inbox::Inbox;
-use super::turn::Mail;
 use super::{fatal, fault};
 
 /// Starts the builder. It ends when the sender is dropped.
-pub(super) fn start(inbox: Arc<Inbox<Mail>>) -> std::io::Result<Sender<Build>> {
+pub(super) fn start(inbox: Arc<Inbox<Message>>) -> std::io::Result<Sender<Build>> {
     let (sender, orders) = channel();
     thread::Builder::new()
         .name("cadran-index".into())
@@ -21,7 +21,7 @@ pub(super) fn start(inbox: Arc<Inbox<Mail>>) -> std::io::Result<Sender<Build>> {
     Ok(sender)
 }
 
-fn serve(orders: &Receiver<Build>, inbox: &Inbox<Mail>) {
+fn serve(orders: &Receiver<Build>, inbox: &Inbox<Message>) {
     while let Ok(order) = orders.recv() {
         fault::point("index");
         // A build comes once in a while; room for a million schedules is not worth keeping until the next.
@@ -33,6 +33,6 @@ fn serve(orders: &Receiver<Build>, inbox: &Inbox<Mail>) {
             let patched = order.last.with_changed(&order.fleet, &order.changed, &mut buffers);
             patched.advance(&order.fleet, order.window, &mut buffers)
         };
-        inbox.put(Mail::Event(Event::IndexBuilt(Arc::new(index))));
+        inbox.put(Message::Event(Event::IndexBuilt(Arc::new(index))));
     }
 }

@@ -17,7 +17,7 @@ use cadran_store::Store;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
-use super::Line;
+use super::LoopHandle;
 use crate::xxl_job::{JobInfo, plain_name};
 
 /// The directory below the jobs folder.
@@ -29,31 +29,37 @@ const FILES_MAX: usize = 10_000;
 /// Jobs of the same name that are told apart by a number.
 const NAMES_MAX: usize = FILES_MAX;
 
-/// How long a file may take to come into force, and a call to have its turn.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a file may take to come into force, and a call may wait for the one before it.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Writes, changes and removes job files for executors.
 pub struct JobFiles {
     root: PathBuf,
     reading: ReadOptions,
     caller: Caller,
-    line: Line,
+    loop_handle: LoopHandle,
     store: Store,
     /// One call at a time: names are found free, and then taken.
-    turn: Mutex<()>,
+    writing: Mutex<()>,
 }
 
 impl JobFiles {
     /// For the jobs folder at `root`, which is watched.
-    pub fn new(root: &Path, reading: ReadOptions, caller: Caller, line: Line, store: Store) -> JobFiles {
-        JobFiles { root: root.to_owned(), reading, caller, line, store, turn: Mutex::new(()) }
+    pub fn new(
+        root: &Path,
+        reading: ReadOptions,
+        caller: Caller,
+        loop_handle: LoopHandle,
+        store: Store,
+    ) -> JobFiles {
+        JobFiles { root: root.to_owned(), reading, caller, loop_handle, store, writing: Mutex::new(()) }
     }
 
     /// Makes a job, and says its number. Its schedule rests.
     pub async fn add(&self, group: &GroupName, form: &JobForm) -> Result<u32, String> {
         let text = job_text(group, form, false, &self.reading)?;
         let resting = job_text(group, form, true, &self.reading)?;
-        let _turn = self.turn().await?;
+        let _writing = self.lock().await?;
         let name = self.free_name(group, form).await?;
         let path = self.path(group, &name);
         let made = async {
@@ -61,7 +67,7 @@ impl JobFiles {
             self.write(&path, &resting).await?;
             let number = self.number(group, &name)?;
             if text != resting {
-                let paused = self.line.command(Command::Pause { job: name.clone() }).await;
+                let paused = self.loop_handle.command(Command::Pause { job: name.clone() }).await;
                 paused.map_err(|refusal| refusal.to_string())?;
                 self.write(&path, &text).await?;
             }
@@ -79,7 +85,7 @@ impl JobFiles {
     /// Makes a job what is described now. Whether its schedule rests stays as it was.
     pub async fn update(&self, group: &GroupName, name: &JobName, form: &JobForm) -> Result<(), String> {
         let text = job_text(group, form, false, &self.reading)?;
-        let _turn = self.turn().await?;
+        let _writing = self.lock().await?;
         let path = self.own(group, name).await?;
         self.write(&path, &text).await?;
         tracing::info!(%group, job = %name, "an executor changed a job");
@@ -88,16 +94,16 @@ impl JobFiles {
 
     /// Removes a job. What runs goes on to its end.
     pub async fn remove(&self, group: &GroupName, name: &JobName) -> Result<(), String> {
-        let _turn = self.turn().await?;
+        let _writing = self.lock().await?;
         let path = self.own(group, name).await?;
         self.delete(&path).await?;
         tracing::info!(%group, job = %name, "an executor removed a job");
         Ok(())
     }
 
-    async fn turn(&self) -> Result<MutexGuard<'_, ()>, String> {
+    async fn lock(&self) -> Result<MutexGuard<'_, ()>, String> {
         let busy = |_| "too many jobs are being written; try again in a moment".to_owned();
-        timeout(PATIENCE, self.turn.lock()).await.map_err(busy)
+        timeout(WRITE_TIMEOUT, self.writing.lock()).await.map_err(busy)
     }
 
     /// A name that no job has, made of what the job is called or else of its handler.
@@ -116,7 +122,7 @@ impl JobFiles {
         let mut from = 1;
         while from <= NAMES_MAX {
             let plain = plain.clone();
-            let free = self.look(move |engine| {
+            let free = self.query(move |engine| {
                 (from..=NAMES_MAX).find_map(|no| {
                     let name = if no == 1 { plain.clone() } else { format!("{plain}-{no}") };
                     let name: JobName = name.parse().ok()?;
@@ -153,18 +159,18 @@ impl JobFiles {
     /// The number of a job that is in force, on a group.
     fn number(&self, group: &GroupName, name: &JobName) -> Result<u32, String> {
         let (group, name) = (group.clone(), name.clone());
-        let number = self.look(move |engine| {
+        let number = self.query(move |engine| {
             let job = engine.catalog().find(&name)?;
             engine.catalog().is_of(&name, &group).then(|| job_number(job))
         });
         number?.ok_or_else(|| "the job did not come into force; see what the server's log says".to_owned())
     }
 
-    fn look<T: Send + 'static>(
+    fn query<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&cadran_engine::Engine) -> T + Send + 'static,
+        query: impl FnOnce(&cadran_engine::Engine) -> T + Send + 'static,
     ) -> Result<T, String> {
-        let found = tokio::task::block_in_place(|| self.line.look(look));
+        let found = tokio::task::block_in_place(|| self.loop_handle.query(query));
         found.map_err(|refusal| refusal.to_string())
     }
 
@@ -227,7 +233,7 @@ fn job_text(group: &GroupName, form: &JobForm, rests: bool, reading: &ReadOption
 fn seen(caller: &Caller) -> Result<(), String> {
     let late =
         || "the server did not look at its jobs folder in time; what is there counts when it does".to_owned();
-    caller.look_now(PATIENCE).then_some(()).ok_or_else(late)
+    caller.look_now(WRITE_TIMEOUT).then_some(()).ok_or_else(late)
 }
 
 /// What is acknowledged is on disk.

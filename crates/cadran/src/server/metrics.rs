@@ -12,7 +12,7 @@ const BUCKETS: &[f64] =
 /// How many minutes the forecast covers: the look-ahead of the index.
 const MINUTES_AHEAD: usize = (crate::defaults::LOOKAHEAD_MS / 60_000) as usize;
 
-/// The loop's counters. Each is bumped once a turn, by as much as the turn did.
+/// The loop's counters. Each is raised once in an iteration, by what that iteration did.
 pub struct Metrics {
     ticks: Counter,
     tick_lag: Histogram,
@@ -124,8 +124,8 @@ impl Metrics {
         (metrics, handle)
     }
 
-    /// Counts one turn of the loop.
-    pub(crate) fn turn(&mut self, engine: &Engine, effects: &Effects, now: Now) {
+    /// Counts one iteration of the loop.
+    pub(crate) fn observe(&mut self, engine: &Engine, effects: &Effects, now: Now) {
         if let Some(due) = effects.tick {
             self.ticks.increment(1);
             self.tick_lag.record((now.wall - due).max(0) as f64 / 1_000.0);

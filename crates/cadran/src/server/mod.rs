@@ -1,8 +1,13 @@
 //! The running server: the loop, what feeds it, and what it feeds.
 
+mod api_facade;
 pub mod clock;
-mod desk;
+pub mod data_dir;
+pub mod dispatch;
+pub mod embedded;
+pub mod event_loop;
 mod exclusions;
+pub mod executor_listener;
 pub mod executors;
 pub mod fatal;
 mod fault;
@@ -10,19 +15,19 @@ pub mod health;
 pub mod inbox;
 mod indexer;
 mod job_files;
+pub mod job_folder;
 pub mod metrics;
 mod problems;
 pub mod recorder;
+pub mod recovery;
 pub mod retention;
-pub mod revive;
 pub mod run_log;
 pub mod sd_notify;
-pub mod turn;
+pub mod signals;
 
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
-use std::time::Duration;
 
 use cadran_core::{Command, Refusal, Reply, Report};
 use cadran_engine::{Engine, Event};
@@ -33,78 +38,69 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-pub use desk::Desk;
+pub use api_facade::ApiFacade;
 pub use exclusions::exclusions;
 pub use executors::Executors;
 pub use job_files::JobFiles;
 pub use problems::Problems;
 
+use crate::defaults::LOOP;
 use clock::Clock;
+use event_loop::{EventLoop, Message, Orders};
 use health::HealthMonitor;
 use inbox::Inbox;
 use metrics::Metrics;
-use turn::{Mail, Orders, Turn};
 
-/// Mail from outside that may wait for one turn of the loop: far more than arrives in one, far less than hurts.
-const INBOX_MAX: usize = 10_000;
-
-/// How long a command may wait until it is durable. Below what an endpoint has for its answer, so that whoever asks is
-/// told that the outcome is not known.
-const COMMAND_TIME_MAX: Duration = Duration::from_secs(20);
-
-/// How long a look at the engine may wait for the loop, which turns at least once a second.
-const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
-
-/// The way to the loop, before and while it runs. Cheap to clone.
+/// Sends events, commands and queries to the event loop, before and while it runs. Cheap to clone.
 #[derive(Clone)]
-pub struct Line {
-    inbox: Arc<Inbox<Mail>>,
+pub struct LoopHandle {
+    inbox: Arc<Inbox<Message>>,
 }
 
-impl Default for Line {
-    fn default() -> Line {
-        Line { inbox: Arc::new(Inbox::new(INBOX_MAX)) }
+impl Default for LoopHandle {
+    fn default() -> LoopHandle {
+        LoopHandle { inbox: Arc::new(Inbox::new(LOOP.inbox_len_max)) }
     }
 }
 
-impl Line {
+impl LoopHandle {
     /// Where an executor's reports go.
     pub fn sink(&self) -> Sink {
         let inbox = self.inbox.clone();
-        Arc::new(move |reports: Vec<Report>| inbox.put(Mail::Event(Event::Reports(reports))))
+        Arc::new(move |reports: Vec<Report>| inbox.put(Message::Event(Event::Reports(reports))))
     }
 
     /// Tells the engine what happened.
-    pub fn tell(&self, event: Event) {
-        self.inbox.put(Mail::Event(event));
+    pub fn send(&self, event: Event) {
+        self.inbox.put(Message::Event(event));
     }
 
     /// Asks for something, and waits until the answer is durable.
     pub async fn command(&self, command: Command) -> Result<Reply, Refusal> {
         let (sender, answer) = oneshot::channel();
-        if self.inbox.offer(Mail::Command(command, sender)).is_err() {
+        if self.inbox.offer(Message::Command(command, sender)).is_err() {
             return Err(Refusal::Busy("the server is too busy to take commands; try again in a moment"));
         }
-        match tokio::time::timeout(COMMAND_TIME_MAX, answer).await {
+        match tokio::time::timeout(LOOP.command_timeout, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(Refusal::Unknown("the server stopped before it was on record")),
             Err(_) => Err(Refusal::Unknown("it was not on record within 20 s")),
         }
     }
 
-    /// Looks at the engine between two turns. Must not be called on an async thread unless that may block.
-    pub fn look<T: Send + 'static>(
+    /// Asks the engine between two iterations. Must not be called on an async thread unless that may block.
+    pub fn query<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Engine) -> T + Send + 'static,
+        query: impl FnOnce(&Engine) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
         let (sender, answer) = std::sync::mpsc::sync_channel(1);
-        let look = Box::new(move |engine: &Engine| {
-            let _ = sender.send(look(engine));
+        let query = Box::new(move |engine: &Engine| {
+            let _ = sender.send(query(engine));
         });
-        if self.inbox.offer(Mail::Look(look)).is_err() {
+        if self.inbox.offer(Message::Query(query)).is_err() {
             return Err(Refusal::Busy("the server is too busy to answer; try again in a moment"));
         }
-        answer.recv_timeout(LOOK_TIME_MAX).map_err(|error| match error {
+        answer.recv_timeout(LOOP.query_timeout).map_err(|error| match error {
             RecvTimeoutError::Timeout => {
                 Refusal::Busy("the loop of the server did not answer within 5 s; GET /health says more")
             }
@@ -117,8 +113,8 @@ impl Line {
 
 /// A loop that runs.
 pub struct Running {
-    /// The way to it.
-    pub line: Line,
+    /// Sends to it.
+    pub loop_handle: LoopHandle,
     /// Its clock.
     pub clock: Clock,
     /// Its record.
@@ -130,13 +126,13 @@ pub struct Running {
     /// How long ago each part of it showed that it works.
     pub health: HealthMonitor,
     pings: JoinHandle<()>,
-    turning: thread::JoinHandle<()>,
+    loop_thread: thread::JoinHandle<()>,
     recording: JoinHandle<()>,
 }
 
 /// Starts the loop over an engine that was restored from the store. Must be called on the async runtime.
 pub fn start(
-    line: Line,
+    loop_handle: LoopHandle,
     clock: Clock,
     engine: Engine,
     store: Store,
@@ -147,25 +143,26 @@ pub fn start(
     let (metrics, handle) = Metrics::new();
     let health = HealthMonitor::new(clock);
     let recording =
-        recorder::record(store.clone(), to_record, line.inbox.clone(), health.clone(), events.clone());
+        recorder::record(store.clone(), to_record, loop_handle.inbox.clone(), health.clone(), events.clone());
     let recording = tokio::spawn(fatal::task("recorder", recording));
     let pings = tokio::spawn(health.clone().ping(store.clone()));
-    let turn = Turn {
+    let event_loop = EventLoop {
         engine,
         clock,
-        inbox: line.inbox.clone(),
+        inbox: loop_handle.inbox.clone(),
         batches,
         orders,
-        recall: revive::recaller(store.clone(), line.clone(), tokio::runtime::Handle::current()),
-        builds: indexer::start(line.inbox.clone())?,
+        recall: recovery::recaller(store.clone(), loop_handle.clone(), tokio::runtime::Handle::current()),
+        builds: indexer::start(loop_handle.inbox.clone())?,
         events: events.clone(),
         metrics,
         health: health.clone(),
         run_log: run_log::RunLog::start(),
     };
-    let turning =
-        thread::Builder::new().name("cadran-loop".into()).spawn(fatal::thread("loop", || turn.run()))?;
-    Ok(Running { line, clock, store, events, metrics: handle, health, pings, turning, recording })
+    let loop_thread = thread::Builder::new()
+        .name("cadran-loop".into())
+        .spawn(fatal::thread("loop", || event_loop.run()))?;
+    Ok(Running { loop_handle, clock, store, events, metrics: handle, health, pings, loop_thread, recording })
 }
 
 impl Running {
@@ -173,14 +170,14 @@ impl Running {
     /// left is made durable.
     pub async fn stop(self, drain: impl Future<Output = ()>) {
         self.health.stopping();
-        self.line.tell(Event::Stopping);
+        self.loop_handle.send(Event::Stopping);
         drain.await;
-        self.line.inbox.put(Mail::End);
+        self.loop_handle.inbox.put(Message::End);
         // The loop drops its end of the recorder's channel, which ends the recorder after the last batch.
-        let turning = self.turning;
-        let _ = tokio::task::spawn_blocking(move || turning.join()).await;
+        let loop_thread = self.loop_thread;
+        let _ = tokio::task::spawn_blocking(move || loop_thread.join()).await;
         let _ = self.recording.await;
-        self.line.inbox.close();
+        self.loop_handle.inbox.close();
         self.pings.abort();
         self.store.close().await;
     }

@@ -9,10 +9,10 @@ use cadran_http::{EventLog, LiveChange};
 use cadran_store::Store;
 use tokio::sync::mpsc;
 
+use super::event_loop::Message;
 use super::fault;
 use super::health::HealthMonitor;
 use super::inbox::Inbox;
-use super::turn::Mail;
 
 /// First wait after a failed commit; doubles up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -45,7 +45,7 @@ pub struct Recording {
 pub async fn record(
     store: Store,
     mut batches: mpsc::UnboundedReceiver<Recording>,
-    inbox: Arc<Inbox<Mail>>,
+    inbox: Arc<Inbox<Message>>,
     health: HealthMonitor,
     events: Arc<EventLog>,
 ) {
@@ -63,7 +63,7 @@ pub async fn record(
             tracing::info!("the store is back");
         }
         for seq in seqs {
-            inbox.put(Mail::Event(Event::Committed { seq, refused: refused.clone() }));
+            inbox.put(Message::Event(Event::Committed { seq, refused: refused.clone() }));
         }
         events.push(changes);
     }

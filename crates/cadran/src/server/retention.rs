@@ -46,15 +46,11 @@ pub struct Options {
     pub rest_max: Duration,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            retention: Retention::default(),
-            database_bytes_max: defaults::DATABASE_BYTES_MAX,
-            log_bytes_max: defaults::LOG_BYTES_MAX,
-            rest_min: defaults::PRUNE_REST_MIN,
-            rest_max: defaults::PRUNE_REST_MAX,
-        }
+impl Options {
+    /// With the default rests between passes.
+    pub fn new(retention: Retention, database_bytes_max: u64, log_bytes_max: u64) -> Options {
+        let (rest_min, rest_max) = (defaults::RETENTION.rest_min, defaults::RETENTION.rest_max);
+        Options { retention, database_bytes_max, log_bytes_max, rest_min, rest_max }
     }
 }
 
@@ -137,7 +133,7 @@ impl Pruner {
         let mut forgotten = 0;
         while !pass.is_over() {
             let started = Instant::now();
-            let pruned = self.store.prune(&mut pass, defaults::PRUNE_ROWS).await?;
+            let pruned = self.store.prune(&mut pass, defaults::RETENTION.rows_per_transaction).await?;
             if !pruned.runs.is_empty() || pruned.skips > 0 {
                 forgotten += pruned.runs.len() as u64 + pruned.skips;
                 self.report.change(|disk| disk.runs_forgotten += pruned.runs.len() as u64);

@@ -42,8 +42,8 @@ impl RunLog {
         RunLog { lines, dropped }
     }
 
-    /// Notes what ended badly in a turn.
-    pub(crate) fn turn(&self, engine: &Engine, effects: &Effects) {
+    /// Notes what ended badly in an iteration of the loop.
+    pub(crate) fn observe(&self, engine: &Engine, effects: &Effects) {
         let is_told = |status| matches!(status, RunStatus::Failed | RunStatus::Lost | RunStatus::Skipped);
         let job = |id| {
             engine.catalog().name(id).map_or_else(|| format!("number {}", id.0), |name| name.to_string())

@@ -10,6 +10,8 @@ use cadran_engine::{Effects, Engine, Event, Token};
 use cadran_plan::Build;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::defaults::LOOP;
+
 use super::clock::Clock;
 use super::fault;
 use super::health::HealthMonitor;
@@ -20,25 +22,18 @@ use super::run_log::RunLog;
 use cadran_http::{EventLog, LiveChange};
 
 /// What arrives at the loop.
-pub enum Mail {
+pub enum Message {
     /// Something the engine is told as it is.
     Event(Event),
     /// A command, and where its answer goes.
     Command(Command, oneshot::Sender<Result<Reply, Refusal>>),
     /// A command that could not be carried out after all.
     Refused(Token, Refusal),
-    /// A look at the engine, between two turns.
-    Look(Box<dyn FnOnce(&Engine) + Send>),
-    /// End the loop after this turn.
+    /// A question to the engine, between two iterations.
+    Query(Box<dyn FnOnce(&Engine) + Send>),
+    /// End the loop after this iteration.
     End,
 }
-
-/// The loop turns at least this often, also when there is nothing to do: whoever asks whether it does is not misled by
-/// a quiet hour.
-const TURN_EVERY_MAX: Duration = Duration::from_secs(1);
-
-/// Commands whose answers wait for the store at once. More are refused before anything is done about them.
-const ANSWERS_MAX: usize = 10_000;
 
 /// Takes orders.
 pub type Orders = Arc<dyn Fn(Vec<Order>) + Send + Sync>;
@@ -47,13 +42,13 @@ pub type Orders = Arc<dyn Fn(Vec<Order>) + Send + Sync>;
 pub type Recall = Arc<dyn Fn(Token, RunId, Option<u32>) + Send + Sync>;
 
 /// Everything the loop touches.
-pub struct Turn {
+pub struct EventLoop {
     /// Decides.
     pub engine: Engine,
     /// Tells the time.
     pub clock: Clock,
     /// Brings what happened.
-    pub inbox: Arc<Inbox<Mail>>,
+    pub inbox: Arc<Inbox<Message>>,
     /// Takes batches to the store, each with what whoever watches is told once it is there.
     pub batches: mpsc::UnboundedSender<Recording>,
     /// Takes orders to the executor.
@@ -66,36 +61,36 @@ pub struct Turn {
     pub events: Arc<EventLog>,
     /// Counts.
     pub metrics: Metrics,
-    /// Is told of every turn and every batch.
+    /// Is told of every iteration and every batch.
     pub health: HealthMonitor,
     /// Writes a line for what ended badly.
     pub run_log: RunLog,
 }
 
-impl Turn {
-    /// Turns until told to end.
+impl EventLoop {
+    /// Iterates until told to end.
     pub fn run(mut self) {
         // The kernel rounds waits up by 50 µs unless told otherwise.
         let _ = nix::sys::prctl::set_timerslack(1);
         let mut answers: BTreeMap<Token, oneshot::Sender<Result<Reply, Refusal>>> = BTreeMap::new();
         let mut tokens = 0;
-        let mut mail = Vec::new();
+        let mut messages = Vec::new();
         let mut ended = false;
-        // Jobs that were paused or resumed in this turn.
+        // Jobs that were paused or resumed in this iteration.
         let mut switched: Vec<JobName> = Vec::new();
         while !ended {
-            self.inbox.take(Some(self.wait_timeout()), &mut mail);
+            self.inbox.take(Some(self.wait_timeout()), &mut messages);
             let now = self.clock.now();
-            self.health.loop_turned(now.mono);
+            self.health.loop_iterated(now.mono);
             fault::point("loop");
-            for item in mail.drain(..) {
+            for item in messages.drain(..) {
                 match item {
-                    Mail::Event(event) => self.engine.handle(event, now),
-                    Mail::Command(_, answer) if answers.len() >= ANSWERS_MAX => {
+                    Message::Event(event) => self.engine.handle(event, now),
+                    Message::Command(_, answer) if answers.len() >= LOOP.pending_replies_max => {
                         let busy = "too many commands wait for the store already; try again later";
                         let _ = answer.send(Err(Refusal::Busy(busy)));
                     }
-                    Mail::Command(command, answer) => {
+                    Message::Command(command, answer) => {
                         tokens += 1;
                         if let Command::Pause { job } | Command::Resume { job } = &command {
                             switched.push(job.clone());
@@ -103,20 +98,20 @@ impl Turn {
                         answers.insert(Token(tokens), answer);
                         self.engine.handle(Event::Command(Token(tokens), command), now);
                     }
-                    Mail::Refused(token, refusal) => {
+                    Message::Refused(token, refusal) => {
                         if let Some(answer) = answers.remove(&token) {
                             // Whoever asked may be gone.
                             let _ = answer.send(Err(refusal));
                         }
                     }
-                    Mail::Look(look) => look(&self.engine),
-                    Mail::End => ended = true,
+                    Message::Query(query) => query(&self.engine),
+                    Message::End => ended = true,
                 }
             }
             self.engine.handle(Event::Time, now);
             let effects = self.engine.take_effects();
-            self.metrics.turn(&self.engine, &effects, now);
-            self.run_log.turn(&self.engine, &effects);
+            self.metrics.observe(&self.engine, &effects, now);
+            self.run_log.observe(&self.engine, &effects);
             let changes = self.changes(&effects, &mut switched);
             self.carry_out(effects, changes, &mut answers);
             if let Some(build) = self.engine.build_index(now) {
@@ -126,15 +121,19 @@ impl Turn {
         }
     }
 
-    /// How long nothing is to be done, unless mail comes.
+    /// How long nothing is to be done, unless a message comes.
     fn wait_timeout(&self) -> Duration {
         let wake = self.engine.wake();
         let wall = wake.wall.map(|at| self.clock.until_wall(at));
         let mono = wake.mono.map(|at| self.clock.until_mono(at));
-        wall.into_iter().chain(mono).min().unwrap_or(TURN_EVERY_MAX).min(TURN_EVERY_MAX)
+        wall.into_iter()
+            .chain(mono)
+            .min()
+            .unwrap_or(LOOP.iteration_interval_max)
+            .min(LOOP.iteration_interval_max)
     }
 
-    /// What whoever watches is told of a turn.
+    /// What watchers of live events are told of an iteration.
     fn changes(&self, effects: &Effects, switched: &mut Vec<JobName>) -> Vec<LiveChange> {
         let name = |job| self.engine.catalog().name(job).cloned();
         let jobs = effects.batch.jobs.iter().map(|put| put.name.clone());

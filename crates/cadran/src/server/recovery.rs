@@ -1,4 +1,4 @@
-//! From rows back to jobs and runs.
+//! Recovery at start: reads jobs and open runs from the record back into the engine.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use cadran_spec::{DecodeError, Decoder};
 use cadran_store::{Store, StoreError};
 use tokio::runtime::Handle;
 
-use super::turn::{Mail, Recall};
-use super::{Line, Problems};
+use super::event_loop::{Message, Recall};
+use super::{LoopHandle, Problems};
 
 /// A job file as it was when it was last read: its path, its mark, and the job it held.
 pub type KnownFile = (Arc<str>, Arc<str>, JobName);
@@ -131,22 +131,22 @@ async fn older(
 }
 
 /// Reads an ended run back when a retry asks for it.
-pub fn recaller(store: Store, line: Line, runtime: Handle) -> Recall {
+pub fn recaller(store: Store, loop_handle: LoopHandle, runtime: Handle) -> Recall {
     Arc::new(move |token: Token, run: RunId, share: Option<u32>| {
-        let (store, line) = (store.clone(), line.clone());
+        let (store, loop_handle) = (store.clone(), loop_handle.clone());
         runtime.spawn(async move {
-            let mail = match recall(&store, run).await {
-                Ok(Some(restored)) => Mail::Event(Event::Recalled(token, Box::new(restored), share)),
-                Ok(None) => Mail::Refused(token, Refusal::NoSuchRun(run)),
+            let message = match recall(&store, run).await {
+                Ok(Some(restored)) => Message::Event(Event::Recalled(token, Box::new(restored), share)),
+                Ok(None) => Message::Refused(token, Refusal::NoSuchRun(run)),
                 Err(error) => {
                     tracing::error!(%run, %error, "could not read the run back");
-                    Mail::Refused(
+                    Message::Refused(
                         token,
                         Refusal::Busy("the store cannot be read at the moment; try again later"),
                     )
                 }
             };
-            line.inbox.put(mail);
+            loop_handle.inbox.put(message);
         });
     })
 }

@@ -1,4 +1,4 @@
-//! What the API sees of the running server.
+//! The server's side of the API: commands and queries for the event loop, health, metrics, problems.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::clock;
 use super::exclusions::exclusions;
 use super::health::{self, HealthMonitor};
 use super::retention::DiskReport;
-use super::{Executors, Line, Problems, Running, fault};
+use super::{Executors, LoopHandle, Problems, Running, fault};
 
 /// A week: what an answer about the future may cover. More is a question for one job's calendar.
 const UPCOMING_MS_MAX: Millis = 7 * 86_400_000;
 
 /// The server's side of the API.
-pub struct Desk {
-    line: Line,
+pub struct ApiFacade {
+    loop_handle: LoopHandle,
     metrics: PrometheusHandle,
     health: HealthMonitor,
     events: Arc<EventLog>,
@@ -34,11 +34,11 @@ pub struct Desk {
     reading: ReadOptions,
 }
 
-impl Desk {
+impl ApiFacade {
     /// For a running loop.
-    pub fn new(running: &Running, problems: Problems) -> Desk {
-        Desk {
-            line: running.line.clone(),
+    pub fn new(running: &Running, problems: Problems) -> ApiFacade {
+        ApiFacade {
+            loop_handle: running.loop_handle.clone(),
             metrics: running.metrics.clone(),
             health: running.health.clone(),
             events: running.events.clone(),
@@ -52,35 +52,35 @@ impl Desk {
     }
 
     /// With the executor inside the server.
-    pub fn with_local(mut self, local: Arc<Local>) -> Desk {
+    pub fn with_local(mut self, local: Arc<Local>) -> ApiFacade {
         self.local = Some(local);
         self
     }
 
     /// With what the data takes of the disk.
-    pub fn with_disk(mut self, disk: DiskReport) -> Desk {
+    pub fn with_disk(mut self, disk: DiskReport) -> ApiFacade {
         self.disk = disk;
         self
     }
 
     /// With executors elsewhere.
-    pub fn with_executors(mut self, executors: Arc<Executors>) -> Desk {
+    pub fn with_executors(mut self, executors: Arc<Executors>) -> ApiFacade {
         self.executors = Some(executors);
         self
     }
 
     /// With the folder of job files and the way they are read.
-    pub fn with_job_files(mut self, jobs: &Path, reading: ReadOptions) -> Desk {
+    pub fn with_job_files(mut self, jobs: &Path, reading: ReadOptions) -> ApiFacade {
         (self.jobs, self.reading) = (jobs.to_owned(), reading);
         self
     }
 
-    /// A look at the engine from an async thread: the loop answers within a turn.
-    fn look<T: Send + 'static>(
+    /// Queries the engine from an async thread: the loop answers within an iteration.
+    fn query<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Engine) -> T + Send + 'static,
+        query: impl FnOnce(&Engine) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        tokio::task::block_in_place(|| self.line.look(look))
+        tokio::task::block_in_place(|| self.loop_handle.query(query))
     }
 
     /// The loop gives an outlook and, later, the names of the jobs; the dues are found here, since the loop has runs
@@ -91,9 +91,9 @@ impl Desk {
         to: Millis,
         limit: usize,
     ) -> Result<Vec<(Millis, JobName)>, Refusal> {
-        let outlook = self.line.look(|engine| engine.planner().outlook())?;
+        let outlook = self.loop_handle.query(|engine| engine.planner().outlook())?;
         let dues = outlook.dues(from, to, limit);
-        self.line.look(move |engine| {
+        self.loop_handle.query(move |engine| {
             let name = |(due, job)| Some((due, engine.catalog().name(job)?.clone()));
             dues.into_iter().filter_map(name).collect()
         })
@@ -107,17 +107,18 @@ impl Desk {
         limit: usize,
     ) -> Result<Vec<(Millis, JobName)>, Refusal> {
         let wanted = name.clone();
-        let look = move |engine: &Engine| Some((engine.catalog().find(&wanted)?, engine.planner().outlook()));
-        let Some((job, outlook)) = self.line.look(look)? else { return Ok(Vec::new()) };
+        let query =
+            move |engine: &Engine| Some((engine.catalog().find(&wanted)?, engine.planner().outlook()));
+        let Some((job, outlook)) = self.loop_handle.query(query)? else { return Ok(Vec::new()) };
         let dues = outlook.dues_of(job, from, to, limit);
         Ok(dues.into_iter().map(|due| (due, name.clone())).collect())
     }
 }
 
-impl Server for Desk {
+impl Server for ApiFacade {
     fn command(&self, command: Command) -> BoxFuture<'static, Result<Reply, Refusal>> {
-        let line = self.line.clone();
-        Box::pin(async move { line.command(command).await })
+        let loop_handle = self.loop_handle.clone();
+        Box::pin(async move { loop_handle.command(command).await })
     }
 
     fn upcoming(
@@ -137,7 +138,7 @@ impl Server for Desk {
 
     fn forecast(&self, from: Millis, minutes: usize) -> Result<Vec<u64>, Refusal> {
         let counts = tokio::task::block_in_place(|| {
-            let outlook = self.line.look(|engine| engine.planner().outlook())?;
+            let outlook = self.loop_handle.query(|engine| engine.planner().outlook())?;
             Ok::<_, Refusal>(outlook.counts_per_minute(from, minutes))
         })?;
         Ok(counts.into_iter().map(u64::from).collect())
@@ -146,21 +147,21 @@ impl Server for Desk {
     fn next_dues(&self, jobs: Vec<JobName>) -> Result<Vec<Option<Millis>>, Refusal> {
         let now = clock::wall();
         let next = move |engine: &Engine, job| next_due(engine, engine.catalog().find(&job)?, now);
-        self.look(move |engine| jobs.into_iter().map(|job| next(engine, job)).collect())
+        self.query(move |engine| jobs.into_iter().map(|job| next(engine, job)).collect())
     }
 
     fn why(&self, run: RunId) -> Result<(Option<Waiting>, Option<Holding>), Refusal> {
-        self.look(move |engine| (engine.why(run), engine.holding(run)))
+        self.query(move |engine| (engine.why(run), engine.holding(run)))
     }
 
     fn reasons(&self, runs: Vec<RunId>) -> Result<Vec<Option<String>>, Refusal> {
         let reason = |engine: &Engine, run| engine.why(run).map(|why| why.sentence);
-        self.look(move |engine| runs.into_iter().map(|run| reason(engine, run)).collect())
+        self.query(move |engine| runs.into_iter().map(|run| reason(engine, run)).collect())
     }
 
     fn conflicts(&self) -> Result<(Vec<JobConflict>, bool), Refusal> {
         fault::point("handler");
-        let declared = self.look(|engine| {
+        let declared = self.query(|engine| {
             let jobs = engine.catalog().touching();
             let jobs = jobs.filter_map(|(name, body, policy)| {
                 Some((name.to_string(), body.footprint.as_written()?, policy.overlap))
@@ -214,7 +215,7 @@ impl Server for Desk {
     }
 
     fn load(&self) -> (usize, usize) {
-        self.look(Engine::active_and_waiting).unwrap_or_default()
+        self.query(Engine::active_and_waiting).unwrap_or_default()
     }
 
     fn event_log(&self) -> Arc<EventLog> {

@@ -1,0 +1,61 @@
+//! Sends each order to the executor it is for: the embedded one, XXL-JOB executors, or workers.
+
+use std::sync::Arc;
+
+use cadran_core::{Dialect, Executor, Order, Seats, Start, Work};
+use cadran_exec::{Hub, Local, Remote};
+
+use super::event_loop::Orders;
+
+/// What the loop calls with its orders.
+pub fn dispatcher(local: Arc<Local>, remote: Arc<Remote>, hub: Arc<Hub>) -> Orders {
+    Arc::new(move |orders| dispatch(orders, &local, &remote, &hub))
+}
+
+/// A start goes to the executor it was placed with. Stops and closes go to every executor that is in use: each knows which
+/// attempts it has.
+fn dispatch(orders: Vec<Order>, local: &Local, remote: &Remote, hub: &Hub) {
+    let (mut to_local, mut to_remote, mut to_workers) =
+        (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
+    for order in orders {
+        match &order {
+            Order::Start(start) if start.placement.is_none() => to_local.push(order),
+            Order::Start(start) if is_for_workers(start) => to_workers.push(order),
+            Order::Start(_) => to_remote.push(order),
+            Order::Gone { .. } => to_remote.push(order),
+            Order::Stop { .. } | Order::StopShare { .. } | Order::Close { .. } => {
+                if remote.is_used() || !to_remote.is_empty() {
+                    to_remote.push(order.clone());
+                }
+                if hub.is_used() || !to_workers.is_empty() {
+                    to_workers.push(order.clone());
+                }
+                to_local.push(order);
+            }
+        }
+    }
+    if !to_workers.is_empty() {
+        hub.submit(to_workers);
+    }
+    if !to_local.is_empty() {
+        local.submit(to_local);
+    }
+    if !to_remote.is_empty() {
+        remote.submit(to_remote);
+    }
+}
+
+/// Whether an attempt was placed with workers. A command whose group has no executor goes to the hub too: it reports that
+/// nobody is there.
+fn is_for_workers(start: &Start) -> bool {
+    let own = |executor: &Executor| executor.dialect == Dialect::Worker;
+    match start.placement.as_ref().map(|placement| &placement.seats) {
+        Some(Seats::Chosen(seats)) => seats.iter().any(|seat| own(&seat.executor)),
+        Some(Seats::Asked { executors, .. }) => executors.iter().any(own),
+        Some(Seats::Nobody) => {
+            let step = start.context.body.step(start.step);
+            step.is_some_and(|step| !matches!(step.work, Work::Handler(_) | Work::Glue(..)))
+        }
+        None => false,
+    }
+}
