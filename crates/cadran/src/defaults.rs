@@ -65,7 +65,7 @@ pub const LOOP: Loop = Loop {
 
 /// How far the index looks ahead: dues, forecast and "what runs next" come from it. Two hours of a fleet that starts a
 /// thousand runs a minute take half a megabyte; of busier ones the planner makes it shorter.
-pub const LOOKAHEAD_MS: i64 = 2 * 3_600_000;
+pub const LOOKAHEAD_MS: i64 = cadran_plan::LOOKAHEAD_MS;
 
 /// How long ago each part may have shown that it works for the server to be called well.
 pub struct Health {

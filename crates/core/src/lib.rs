@@ -45,7 +45,9 @@ pub use job::{
     Body, ContinueOn, Handler, Handlers, History, Job, Param, Precondition, Retry, ScheduleAction,
     ScheduleEntry, Step, StepNo, Work,
 };
-pub use order::{Ask, Found, Order, Outcome, Placement, Report, ReportKind, RunContext, Seat, Seats, Start};
+pub use order::{
+    Ask, ExecutorKind, Found, Order, Outcome, Placement, Report, ReportKind, RunContext, Seat, Seats, Start,
+};
 pub use policy::{Misfire, Overlap, Policy};
 pub use record::{Batch, JobPut, JobRemoved, JobState, Promise, RunRecord, RunUpdate, Skip, TriggerKey};
 pub use run::{RunStatus, SeatRecord, SeatStatus, SkipReason, StepRecord, StepStatus, Trigger};

@@ -61,10 +61,21 @@ pub struct Start {
 pub struct Placement {
     /// Their group.
     pub group: GroupName,
+    /// Which kind they are: it says which way the order leaves.
+    pub kind: ExecutorKind,
     /// When they were chosen: executors file their logs by it.
     pub at: Millis,
     /// Which of them.
     pub seats: Seats,
+}
+
+/// What kind of executor an attempt goes to, when it leaves the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecutorKind {
+    /// One of our own workers, which asks for its orders.
+    Worker,
+    /// An executor that speaks XXL-JOB, and is called.
+    XxlJob,
 }
 
 /// Which executors of a group.

@@ -64,6 +64,11 @@ impl Catalog {
         self.number(name).filter(|job| self.get(*job).is_some_and(|entry| !entry.removed))
     }
 
+    /// Whether a job is removed, or was never there.
+    pub(crate) fn is_removed(&self, job: JobId) -> bool {
+        self.get(job).is_none_or(|entry| entry.removed)
+    }
+
     /// The name of a job.
     pub fn name(&self, job: JobId) -> Option<&JobName> {
         self.get(job).map(|entry| &entry.name)

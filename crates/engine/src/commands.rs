@@ -11,16 +11,14 @@ use cadran_flow::{Resume, StopWhy};
 use cadran_plan::Plan;
 
 use crate::effects::Token;
-use crate::engine::{Engine, Fire, Given};
+use crate::engine::{Engine, RunArguments};
 use crate::restore::RestoredRun;
 use crate::running::LiveRun;
 use crate::shares::ask_again;
+use crate::timers::RingItem;
 
 /// How many runs may stand above one another: a job that triggers itself comes to an end.
 const DEPTH_MAX: u32 = 16;
-
-/// Ended runs whose depth is remembered: a run that asks for another is seldom over for long.
-const DEPTHS_MAX: usize = 4_096;
 
 /// Runs of one job that may be open at once by hand: a loop around `cadran trigger` fills a page, not the memory.
 const OPEN_PER_JOB_MAX: usize = 1_000;
@@ -31,31 +29,33 @@ const PARAMS_BYTES_MAX: usize = 64 * 1024;
 impl Engine {
     pub(crate) fn command(&mut self, token: Token, command: Command, now: Now) {
         if self.stopping {
-            self.out
+            self.effects
                 .replies
                 .push((token, Err(Refusal::Busy("the server is stopping; try again when it is back"))));
             return;
         }
         let answer = match command {
             Command::Trigger { job, params, addresses, parent, key } => {
-                self.trigger_once(&job, Given { params, addresses }, parent, key, now).map(Reply::Run)
+                self.trigger_once(&job, RunArguments { params, addresses }, parent, key, now).map(Reply::Run)
             }
             Command::Pause { job } => self.pause(&job, now),
             Command::Resume { job } => self.resume(&job, now),
             Command::Stop { run } => self.stop(run, now),
             Command::StopShare { run, share } => self.stop_share(run, share),
-            Command::Retry { run } if self.runs.contains_key(&run) => {
+            Command::Retry { run } if self.runs.contains(run) => {
                 Err(Refusal::NotRetryable(run, "it is not over yet"))
             }
-            Command::RetryShare { run, .. } if self.runs.contains_key(&run) => {
+            Command::RetryShare { run, .. } if self.runs.contains(run) => {
                 Err(Refusal::NotRetryable(run, "it is not over yet; a share is repeated behind its end"))
             }
-            Command::Retry { run } => return self.out.recalls.push((token, run, None)),
-            Command::RetryShare { run, share } => return self.out.recalls.push((token, run, Some(share))),
+            Command::Retry { run } => return self.effects.recalls.push((token, run, None)),
+            Command::RetryShare { run, share } => {
+                return self.effects.recalls.push((token, run, Some(share)));
+            }
         };
         match answer {
-            Ok(reply) => self.hold_reply(token, Ok(reply)),
-            Err(refusal) => self.out.replies.push((token, Err(refusal))),
+            Ok(reply) => self.commits.hold_reply(token, Ok(reply)),
+            Err(refusal) => self.effects.replies.push((token, Err(refusal))),
         }
     }
 
@@ -68,7 +68,7 @@ impl Engine {
     fn trigger_once(
         &mut self,
         name: &JobName,
-        given: Given,
+        arguments: RunArguments,
         parent: Option<RunId>,
         key: Option<IdempotencyKey>,
         now: Now,
@@ -80,11 +80,11 @@ impl Engine {
         if let Some(run) = known {
             return Ok(run);
         }
-        let run = self.trigger(name, given, parent, now)?;
+        let run = self.trigger(name, arguments, parent, now)?;
         if let Some(key) = key {
             let key = TriggerKey { key, run, at: now.wall };
             self.trigger_keys.insert(key);
-            self.out.batch.trigger_keys.push(key);
+            self.effects.batch.trigger_keys.push(key);
         }
         Ok(run)
     }
@@ -92,18 +92,18 @@ impl Engine {
     fn trigger(
         &mut self,
         name: &JobName,
-        given: Given,
+        arguments: RunArguments,
         parent: Option<RunId>,
         now: Now,
     ) -> Result<RunId, Refusal> {
-        let parent = parent.map(|run| (run, self.depth_of(run) + 1));
-        self.trigger_below(name, given, parent, now)
+        let parent = parent.map(|run| (run, self.runs.depth(run) + 1));
+        self.trigger_below(name, arguments, parent, now)
     }
 
     fn trigger_below(
         &mut self,
         name: &JobName,
-        given: Given,
+        arguments: RunArguments,
         parent: Option<(RunId, u32)>,
         now: Now,
     ) -> Result<RunId, Refusal> {
@@ -113,18 +113,18 @@ impl Engine {
                 "{DEPTH_MAX} runs stand above this one already: a job that triggers itself is stopped here"
             )));
         }
-        let open = self.by_hand.get(&job).copied().unwrap_or_default();
+        let open = self.jobs.triggered_count(job);
         if open >= OPEN_PER_JOB_MAX {
             return Err(Refusal::Limit(format!(
                 "{open} runs of job {name} that were asked for are open already; wait for some to end, or stop them"
             )));
         }
         if let Some(entry) = self.catalog.get(job) {
-            check_params(name, &entry.shape.body, &given.params)?;
-            self.check_addresses(name, &entry.shape.body, &given.addresses)?;
+            check_params(name, &entry.shape.body, &arguments.params)?;
+            self.routing.check_addresses(name, &entry.shape.body, &arguments.addresses)?;
         }
         let trigger = if parent.is_some() { Trigger::Child } else { Trigger::Manual };
-        self.promise(job, now.wall, trigger, given, parent, now)
+        self.promise(job, now.wall, trigger, arguments, parent, now)
             .ok_or_else(|| Refusal::NoSuchJob(name.clone()))
     }
 
@@ -137,7 +137,7 @@ impl Engine {
             let parent = (run, live.depth + 1);
             let done = match self.stopping {
                 true => Err(Refusal::Busy("the server is stopping")),
-                false => self.trigger_below(child, Given::default(), Some(parent), now),
+                false => self.trigger_below(child, RunArguments::default(), Some(parent), now),
             };
             if let Err(refusal) = done {
                 refused.push(format!("child {child} was not run: {refusal}"));
@@ -151,7 +151,7 @@ impl Engine {
         if !self.planner.pause(job, now.wall) {
             return Ok(Reply::Already);
         }
-        self.out.batch.states.push(self.planner.state(job));
+        self.effects.batch.states.push(self.planner.state(job));
         self.skip_unstarted(&BTreeSet::from([job]), SkipReason::Paused, now);
         self.park_waiting(job, now);
         Ok(Reply::Done)
@@ -163,19 +163,19 @@ impl Engine {
         if !self.planner.resume(job, now.wall, &mut plan) {
             return Ok(Reply::Already);
         }
-        if !self.backlog_runs.contains_key(&job) {
+        if !self.jobs.has_backlog_run(job) {
             self.planner.backlog_next(job, now.wall, &mut plan);
         }
-        self.carry_out(plan, now);
-        for run in self.parked.remove(&job).unwrap_or_default() {
-            self.ring.push(now.wall, Fire::Run(run));
+        self.apply_plan(plan, now);
+        for run in self.jobs.unpark(job) {
+            self.timers.ring.push(now.wall, RingItem::Run(run));
         }
-        self.next_tick = self.next_tick.min(now.wall);
+        self.timers.tick_now(now);
         Ok(Reply::Done)
     }
 
     fn stop(&mut self, run: RunId, now: Now) -> Result<Reply, Refusal> {
-        if !self.runs.contains_key(&run) {
+        if !self.runs.contains(run) {
             return Err(Refusal::NoSuchRun(run));
         }
         self.stop_run(run, StopWhy::Asked, now);
@@ -183,11 +183,11 @@ impl Engine {
     }
 
     /// The run that a retry asked for, read back from the store.
-    pub(crate) fn recalled(&mut self, token: Token, mut restored: RestoredRun, share: Option<u32>) {
+    pub(crate) fn retry_recalled(&mut self, token: Token, mut restored: RestoredRun, share: Option<u32>) {
         let run = restored.record.promise.run;
         let status = restored.record.state.status;
         let refusal = match status {
-            _ if self.runs.contains_key(&run) => Some("it is not over yet"),
+            _ if self.runs.contains(run) => Some("it is not over yet"),
             RunStatus::Succeeded => Some("it succeeded; trigger the job to run it again"),
             RunStatus::Skipped => Some("it was skipped; trigger the job to run it"),
             // Its end is on its way to the store, so that the row still tells of the time before.
@@ -195,45 +195,31 @@ impl Engine {
             _ => None,
         };
         if let Some(why) = refusal {
-            self.out.replies.push((token, Err(Refusal::NotRetryable(run, why))));
+            self.effects.replies.push((token, Err(Refusal::NotRetryable(run, why))));
             return;
         }
         let steps = match ask_again(run, restored.record.state.steps.as_deref_mut(), share) {
             Ok(true) => restored.record.state.steps.clone(),
             Ok(false) => None,
-            Err(refusal) => return self.out.replies.push((token, Err(refusal))),
+            Err(refusal) => return self.effects.replies.push((token, Err(refusal))),
         };
         if !self.reopen(restored, Vec::new(), Resume::Retry) {
-            self.out.replies.push((token, Err(Refusal::NotRetryable(run, "its job is not known any more"))));
+            self.effects
+                .replies
+                .push((token, Err(Refusal::NotRetryable(run, "its job is not known any more"))));
             return;
         }
-        if let Some(live) = self.runs.get_mut(&run) {
+        if let Some(live) = self.runs.get_mut(run) {
             live.status = RunStatus::Waiting;
             live.retried = Some(status);
             // One that was stopped before it started counts that as its first attempt: a row that waits and has one is
             // known as a retry after a restart.
             live.attempt = live.attempt.max(1);
             let update = RunUpdate { steps, ..live.update(run) };
-            self.out.batch.runs.push(update);
+            self.effects.batch.runs.push(update);
         }
-        self.hold_run(run);
-        self.hold_reply(token, Ok(Reply::Run(run)));
-    }
-
-    /// How many runs stand above a run that is open, or ended a while ago.
-    fn depth_of(&self, run: RunId) -> u32 {
-        let open = self.runs.get(&run).map(|live| live.depth);
-        open.or_else(|| self.depths.get(&run).copied()).unwrap_or_default()
-    }
-
-    /// Remembers how deep an ended run stood: its processes may still ask for another.
-    pub(crate) fn remember_depth(&mut self, run: RunId, depth: u32) {
-        if depth > 0 {
-            self.depths.insert(run, depth);
-            if self.depths.len() > DEPTHS_MAX {
-                self.depths.pop_first();
-            }
-        }
+        self.commits.hold_run(run);
+        self.commits.hold_reply(token, Ok(Reply::Run(run)));
     }
 }
 

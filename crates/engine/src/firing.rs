@@ -10,22 +10,23 @@ use cadran_place::{Candidate, Place, Verdict};
 use cadran_plan::Plan;
 use cadran_plan::catch_up::{self, Lateness};
 
-use crate::engine::{Engine, Fire};
+use crate::engine::Engine;
+use crate::timers::RingItem;
 
 impl Engine {
     /// Everything whose instant has come leaves the ring and asks for its place.
     pub(crate) fn fire(&mut self, now: Now) {
-        let mut late: BTreeMap<JobId, Vec<RunId>> = BTreeMap::new();
+        let mut late: BTreeMap<JobId, Vec<(Millis, RunId)>> = BTreeMap::new();
         let mut ready: Vec<RunId> = Vec::new();
-        while let Some((due, items)) = self.ring.take_due(now.wall) {
+        while let Some((due, items)) = self.timers.ring.take_due(now.wall) {
             let missed = catch_up::lateness(due, now.wall) == Lateness::Missed;
             let mut stops: BTreeSet<JobId> = BTreeSet::new();
             let mut runs: Vec<RunId> = Vec::with_capacity(items.len());
             for item in items {
                 match item {
-                    Fire::Run(run) => runs.extend(self.leave_ring(run, missed, &mut late, now)),
+                    RingItem::Run(run) => runs.extend(self.leave_ring(run, missed, &mut late, now)),
                     // Stops are never caught up.
-                    Fire::Stop(job) => drop(!missed && stops.insert(job)),
+                    RingItem::Stop(job) => drop(!missed && stops.insert(job)),
                 }
             }
             if !stops.is_empty() {
@@ -63,70 +64,62 @@ impl Engine {
         &mut self,
         run: RunId,
         missed: bool,
-        late: &mut BTreeMap<JobId, Vec<RunId>>,
+        late: &mut BTreeMap<JobId, Vec<(Millis, RunId)>>,
         now: Now,
     ) -> Option<RunId> {
         // A run that was stopped or skipped while in the ring is gone from the table.
-        let live = self.runs.get(&run)?;
+        let live = self.runs.get(run)?;
         if !live.is_unstarted_due() {
             return Some(run);
         }
         let job = live.context.job;
-        if self.removed.contains_key(&job) {
+        if self.catalog.is_removed(job) {
             self.skip_run(run, SkipReason::Removed, now);
             return None;
         }
         if self.planner.is_paused(job) {
             // What came due in time was skipped when the pause began: this was caught up, and waits.
-            self.parked.entry(job).or_default().push(run);
+            self.jobs.park(job, run);
             return None;
         }
         match live.context.trigger {
             _ if !missed || live.lateness_judged => return Some(run),
             // Restarts are never caught up.
             Trigger::Restart => self.skip_run(run, SkipReason::Missed, now),
-            _ => late.entry(job).or_default().push(run),
+            _ => late.entry(job).or_default().push((live.context.due, run)),
         }
         None
     }
 
-    /// Promised runs of a job that did not start and are missed by now, judged like any missed due and together with
-    /// those that nobody promised. Returns the ones that run all the same: they are caught up.
-    fn judge_late(&mut self, job: JobId, mut runs: Vec<RunId>, now: Now) -> Vec<RunId> {
+    /// Promised runs of a job that did not start and are missed by now. Returns those that run all the same: they are
+    /// caught up.
+    fn judge_late(&mut self, job: JobId, late: Vec<(Millis, RunId)>, now: Now) -> Vec<RunId> {
         let Some(policy) = self.catalog.get(job).map(|entry| entry.shape.policy) else { return Vec::new() };
-        let due_of = |engine: &Engine, run: &RunId| engine.runs.get(run).map(|live| live.context.due);
-        runs.sort_by_key(|run| due_of(self, run));
-        let mut dues: Vec<Millis> = runs.iter().filter_map(|run| due_of(self, run)).collect();
-        // Lives of a job between which the clock stepped back may both have promised a due.
-        dues.dedup();
         let mut plan = Plan::default();
-        let judgement = self.planner.judge_late(job, &dues, &policy, now.wall, &mut plan);
-        self.carry_out(plan, now);
+        let judged = self.planner.judge_late(job, late, &policy, now.wall, &mut plan);
+        self.apply_plan(plan, now);
         let is_backlog = self.planner.has_backlog(job);
-        let mut caught_up = Vec::new();
-        for run in runs {
-            let Some(live) = self.runs.get_mut(&run) else { continue };
-            if let Some(reason) = judgement.skip_reason(live.context.due) {
-                self.skip_run(run, reason, now);
-                continue;
-            }
+        for (run, reason) in judged.skipped {
+            self.skip_run(run, reason, now);
+        }
+        for &run in &judged.caught_up {
+            let Some(live) = self.runs.get_mut(run) else { continue };
             live.lateness_judged = true;
             live.context = Arc::new(RunContext { trigger: Trigger::CatchUp, ..(*live.context).clone() });
             if is_backlog {
-                self.backlog_runs.entry(job).or_default().insert(run);
+                self.jobs.add_backlog_run(job, run);
             }
-            caught_up.push(run);
         }
-        caught_up
+        judged.caught_up
     }
 
     fn candidate(&mut self, run: RunId) -> Option<Candidate> {
-        let live = self.runs.get(&run)?;
+        let live = self.runs.get(run)?;
         let (job, trigger) = (live.context.job, live.context.trigger);
         // Live dues that fall while a backlog is replayed are part of it.
         let joins = trigger == Trigger::Schedule && live.is_unstarted_due() && self.planner.has_backlog(job);
         if joins {
-            self.backlog_runs.entry(job).or_default().insert(run);
+            self.jobs.add_backlog_run(job, run);
         }
         Some(Candidate {
             run,
@@ -164,7 +157,7 @@ impl Engine {
             self.skip_run(run, SkipReason::Superseded, now);
         }
         match admission.verdict {
-            Verdict::Start => self.to_start.push_back(run),
+            Verdict::Start => self.runs.starts.runs.push_back(run),
             Verdict::Wait(reason) => self.wait_run(run, reason, admission.blocker.as_deref(), now),
             Verdict::Skip(reason) => self.skip_blocked(run, reason, admission.blocker.as_deref(), now),
         }
@@ -176,12 +169,12 @@ impl Engine {
     /// `skip_if_successful`: the job succeeded by another run since the due before this one. The run *of* that due
     /// does not count, or every second due would be skipped.
     fn already_successful(&self, candidate: &Candidate) -> bool {
-        let live = self.runs.get(&candidate.run);
+        let live = self.runs.get(candidate.run);
         let asks = live.is_some_and(|live| live.policy.skip_if_successful && live.retried.is_none());
         if candidate.trigger != Trigger::Schedule || !asks {
             return false;
         }
-        let Some(&success) = self.successes.get(&candidate.job) else { return false };
+        let Some(success) = self.jobs.last_success(candidate.job) else { return false };
         let previous = self.planner.previous_due(candidate.job, candidate.due).unwrap_or(Millis::MIN);
         previous < success && success < candidate.due
     }

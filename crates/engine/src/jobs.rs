@@ -4,37 +4,22 @@ use std::collections::BTreeSet;
 
 use cadran_core::planted::{self, Bug};
 use cadran_core::{JobId, JobPut, JobRemoved, Millis, Now, RunId, RunStatus, SkipReason, Trigger};
-use cadran_plan::{Plan, PlannedSkip};
+use cadran_plan::Plan;
 
 use crate::catalog::Entry;
 use crate::effects::JobChange;
 use crate::engine::Engine;
+use crate::running::LiveRun;
 
 /// A job whose file is written again within this time was only edited, by an editor that deletes and re-creates.
-pub(crate) const REVIVE_MS_MAX: Millis = 120_000;
-
-/// A job that went away.
-#[derive(Debug)]
-pub(crate) struct Removed {
-    /// When.
-    pub(crate) at: Millis,
-    /// Dues that nothing is recorded of: skipped when the job does not come back in time.
-    pub(crate) left: Option<PlannedSkip>,
-}
-
-impl Removed {
-    /// The last instant at which it may come back as it was.
-    fn until(&self) -> Millis {
-        self.at.saturating_add(REVIVE_MS_MAX)
-    }
-}
+pub(crate) const REMOVAL_GRACE_MS: Millis = 120_000;
 
 impl Engine {
     pub(crate) fn change_jobs(&mut self, changes: Vec<JobChange>, now: Now) {
         if changes.len() > 1_000 {
             self.catalog.reserve(changes.len());
         }
-        self.let_go_of_removed(now);
+        self.end_grace_periods(now);
         for change in changes {
             match change {
                 JobChange::Put { .. } => self.put_job(change, now),
@@ -44,49 +29,49 @@ impl Engine {
                         entry.removed = true;
                     }
                     self.remove_job(job, now.wall);
-                    self.backlog_runs.remove(&job);
-                    self.out.batch.removed.push(JobRemoved { job, at: now.wall });
+                    self.effects.batch.removed.push(JobRemoved { job, at: now.wall });
                 }
             }
-            self.out.jobs_changed = true;
+            self.effects.jobs_changed = true;
         }
         // What is due within the pre-read window should not wait for the next tick.
-        self.next_tick = self.next_tick.min(now.wall);
+        self.timers.tick_now(now);
     }
 
     fn put_job(&mut self, change: JobChange, now: Now) {
         let JobChange::Put { job, definition, source, source_mark } = change else { return };
         let known = self.catalog.number(&job.name);
         let id = known.unwrap_or_else(|| self.catalog.next_id());
-        let revision = known.and_then(|id| self.catalog.get(id)).map_or(1, |entry| entry.revision + 1);
-        let removed = self.removed.remove(&id);
-        if removed.is_some() {
+        let entry = known.and_then(|id| self.catalog.get(id));
+        let revision = entry.map_or(1, |entry| entry.revision + 1);
+        let was_there = entry.is_some_and(|entry| !entry.removed);
+        if !was_there {
             // In the store a removal is written behind a put of the same batch.
-            self.out.batch.removed.retain(|removed| removed.job != id);
+            self.effects.batch.removed.retain(|removed| removed.job != id);
         }
         let mut plan = Plan::default();
-        match (known, removed) {
-            (Some(_), None) if planted::on(Bug::WaiterLostOnEdit) => {
+        match was_there {
+            true if planted::on(Bug::WaiterLostOnEdit) => {
                 self.planner.update(id, &job.schedules, &job.policy, now.wall, &mut plan);
                 let waiting: Vec<RunId> = self.place.waiting_of(id).collect();
                 waiting.into_iter().for_each(|run| drop(self.place.release(run)));
             }
-            (Some(_), None) => self.planner.update(id, &job.schedules, &job.policy, now.wall, &mut plan),
-            (Some(_), Some(removed)) if self.revivable.remove(&(removed.until(), id)) => {
-                self.planner.revive(id, &job.schedules, now.wall);
+            true => self.planner.update(id, &job.schedules, &job.policy, now.wall, &mut plan),
+            false if self.jobs.undo_removal(id) => {
+                self.planner.undo_removal(id, &job.schedules, now.wall);
             }
-            (Some(_), Some(_)) if planted::on(Bug::BacklogSurvivesRemoval) => {
-                self.planner.revive(id, &job.schedules, now.wall);
+            false if known.is_some() && planted::on(Bug::BacklogSurvivesRemoval) => {
+                self.planner.undo_removal(id, &job.schedules, now.wall);
             }
-            _ => {
+            false => {
                 self.planner.forget(id);
                 self.planner.add(id, &job.schedules, now.wall);
             }
         }
         if !job.policy.skip_if_successful {
-            self.successes.remove(&id);
+            self.jobs.forget_success(id);
         }
-        self.out.batch.jobs.push(JobPut {
+        self.effects.batch.jobs.push(JobPut {
             job: id,
             name: job.name.clone(),
             revision,
@@ -95,7 +80,7 @@ impl Engine {
             source_mark,
             history: job.body.history,
         });
-        self.out.batch.states.push(self.planner.state(id));
+        self.effects.batch.states.push(self.planner.state(id));
         for share in &job.body.footprint.pools {
             let freed = self.place.set_capacity(&share.pool, share.capacity);
             self.take_freed(freed, now);
@@ -103,33 +88,30 @@ impl Engine {
         let shape = self.catalog.shape(job.body, job.policy);
         let entry = Entry { name: job.name, shape, revision, removed: false };
         self.catalog.put(id, entry);
-        self.carry_out(plan, now);
+        self.apply_plan(plan, now);
     }
 
     /// Plans nothing more for a job. Its runs in the ring are skipped when they come due, and those that wait when
     /// their turn comes or its time is over: an editor that deletes and re-creates a file costs no run.
     pub(crate) fn remove_job(&mut self, job: JobId, at: Millis) {
-        let left = self.planner.remove(job, at);
-        let removed = Removed { at, left };
-        self.revivable.insert((removed.until(), job));
-        self.removed.insert(job, removed);
+        let unrecorded = self.planner.remove(job, at);
+        self.jobs.remove(job, at.saturating_add(REMOVAL_GRACE_MS), unrecorded);
     }
 
-    /// Removed jobs whose time to come back is over are let go: what was left of them is skipped, and said.
-    pub(crate) fn let_go_of_removed(&mut self, now: Now) {
+    /// Removed jobs that did not come back within their grace period are given up: their dues that nothing is recorded of
+    /// are skipped, and said.
+    pub(crate) fn end_grace_periods(&mut self, now: Now) {
         let mut plan = Plan::default();
-        while let Some(&(until, job)) = self.revivable.first().filter(|(until, _)| *until < now.wall) {
-            self.revivable.remove(&(until, job));
-            plan.skips.extend(self.removed.get_mut(&job).and_then(|removed| removed.left.take()));
+        while let Some((job, unrecorded)) = self.jobs.next_grace_end(now.wall) {
+            plan.skips.extend(unrecorded);
             if !planted::on(Bug::BacklogSurvivesRemoval) {
                 self.planner.forget(job);
             }
-            self.parked.remove(&job);
             plan.states.insert(job);
         }
         if !plan.states.is_empty() {
             self.skip_unstarted(&plan.states, SkipReason::Removed, now);
-            self.carry_out(plan, now);
+            self.apply_plan(plan, now);
         }
     }
 
@@ -137,7 +119,7 @@ impl Engine {
     /// the pause.
     pub(crate) fn park_waiting(&mut self, job: JobId, now: Now) {
         let caught_up = |run: &RunId| {
-            self.runs.get(run).is_some_and(|live| {
+            self.runs.get(*run).is_some_and(|live| {
                 live.context.trigger == Trigger::CatchUp
                     && live.status == RunStatus::Waiting
                     && live.retried.is_none()
@@ -148,8 +130,8 @@ impl Engine {
         for run in open {
             self.give_up_place(run, now);
             // What one of them gave up may just have been given to the next.
-            self.to_start.retain(|next| *next != run);
-            self.parked.entry(job).or_default().push(run);
+            self.runs.starts.runs.retain(|next| *next != run);
+            self.jobs.park(job, run);
         }
     }
 
@@ -158,16 +140,13 @@ impl Engine {
         if jobs.is_empty() {
             return;
         }
-        let open = |live: &crate::running::LiveRun| {
+        let open = |live: &LiveRun| {
             matches!(live.status, RunStatus::Promised | RunStatus::Waiting)
                 && live.is_unstarted_due()
                 && !(reason == SkipReason::Paused && live.context.trigger == Trigger::CatchUp)
                 && jobs.contains(&live.context.job)
         };
-        let mut runs: Vec<RunId> =
-            self.runs.iter().filter(|(_, live)| open(live)).map(|(&run, _)| run).collect();
-        runs.sort_unstable();
-        for run in runs {
+        for run in self.runs.filter(open) {
             self.skip_run(run, reason, now);
         }
     }

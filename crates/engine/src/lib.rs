@@ -26,19 +26,24 @@
 
 mod catalog;
 mod commands;
+mod commit_queue;
 mod effects;
 mod engine;
 mod firing;
+mod job_table;
 mod jobs;
 mod placing;
 mod restore;
+mod run_table;
 mod running;
 mod shares;
+mod timers;
 mod trigger_keys;
 mod unanswered;
 mod waiting;
 
 pub use catalog::Catalog;
 pub use effects::{Effects, Event, ExecutorChange, JobChange, RunChange, Token};
-pub use engine::{Engine, Options, TICK_PHASE_MS, Wake};
+pub use engine::{Engine, Options};
 pub use restore::{Restored, RestoredJob, RestoredRun};
+pub use timers::{TICK_PHASE_MS, Wake};

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cadran_core::{
-    Body, Found, Job, JobId, JobName, JobState, LogNumbers, Millis, Now, Order, Outcome, Overlap, Policy,
-    RunContext, RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus,
-    TriggerKey,
+    Body, Found, Job, JobId, JobName, JobState, Millis, Now, Order, Outcome, Overlap, Policy, RunContext,
+    RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus, TriggerKey,
 };
 use cadran_flow::{Next, Progress, Resume};
 
 use crate::catalog::{self, Entry};
-use crate::engine::{Engine, Fire};
-use crate::jobs::Removed;
+use crate::engine::Engine;
 use crate::running::{LiveRun, Past};
+use crate::timers::RingItem;
 
 /// Everything the record knows, read at start.
 #[derive(Debug, Default)]
@@ -78,16 +77,17 @@ impl Engine {
 
     /// Takes up the record. Called once, before any event.
     pub fn restore(&mut self, restored: Restored, now: Now) {
-        self.ids = RunIds::new(self.options.server, restored.last_id);
-        self.logs = LogNumbers::new(self.options.server, restored.last_log);
+        self.runs.ids = RunIds::new(self.options.server, restored.last_id);
+        self.routing.restore_logs(self.options.server, restored.last_log);
         self.reserve(restored.jobs.len());
         self.restore_jobs(restored.jobs, now);
         for (id, name, revision) in restored.unread {
             let shape = self.catalog.shape(Arc::new(Body::default()), Policy::DEFAULT);
             self.catalog.put(id, Entry { name, shape, revision, removed: true });
-            self.removed.insert(id, Removed { at: Millis::MIN, left: None });
         }
-        self.successes.extend(restored.successes);
+        for (job, due) in restored.successes {
+            self.jobs.note_success(job, due);
+        }
         self.trigger_keys.restore(restored.trigger_keys, now.wall);
         let mut found: BTreeMap<RunId, Vec<Found>> = BTreeMap::new();
         for mut attempt in restored.found {
@@ -104,7 +104,7 @@ impl Engine {
         }
         self.take_places_back(now);
         // What the executor still keeps of runs that are over: the server went before it could say so.
-        self.out.orders.extend(found.into_keys().map(|run| Order::Close { run }));
+        self.effects.orders.extend(found.into_keys().map(|run| Order::Close { run }));
         self.start_admitted(now);
     }
 
@@ -117,7 +117,7 @@ impl Engine {
                 self.planner.restore(&job.schedules, &state, now.wall);
                 self.remove_job(id, at);
             }
-            Some(at) => drop(self.removed.insert(id, Removed { at, left: None })),
+            Some(_) => {}
         }
         let removed = removed_at.is_some();
         for share in job.body.footprint.pools.iter().filter(|_| !removed) {
@@ -192,7 +192,7 @@ impl Engine {
         if !(records.is_empty() && found.is_empty()) || mode == Resume::Retry {
             live.past = Some(Box::new(Past { records, found, mode }));
         }
-        self.runs.insert(promise.run, Box::new(live));
+        self.runs.insert(promise.run, live);
         true
     }
 
@@ -214,18 +214,18 @@ impl Engine {
             };
             let message = Some("the definition of its job is not known any more".into());
             let update = RunUpdate { status, skip, message, ended_at: Some(now.wall), steps: None, ..state };
-            self.out.batch.runs.push(update);
+            self.effects.batch.runs.push(update);
             return;
         }
         if !trigger.is_scheduled() {
-            *self.by_hand.entry(job).or_default() += 1;
+            self.jobs.add_triggered(job);
         }
-        if let Some(live) = self.runs.get_mut(&run).filter(|_| retried) {
+        if let Some(live) = self.runs.get_mut(run).filter(|_| retried) {
             live.retried = Some(ended_before(state.steps.as_deref().unwrap_or_default()));
         }
         if began {
             // It was running: it gets its place back, and its flow goes on or starts over where policy allows.
-            self.to_start.push_back(run);
+            self.runs.starts.runs.push_back(run);
             return;
         }
         let removed = self.catalog.get(job).is_none_or(|entry| entry.removed);
@@ -235,10 +235,10 @@ impl Engine {
         }
         // Job files are read before anything leaves the ring: a job that was edited, paused or removed while the server
         // was away is judged as it is now.
-        if let Some(live) = self.runs.get_mut(&run) {
+        if let Some(live) = self.runs.get_mut(run) {
             live.lateness_judged = status == RunStatus::Waiting;
         }
-        self.ring.push(due, Fire::Run(run));
+        self.timers.ring.push(due, RingItem::Run(run));
     }
 
     /// Gives runs that were on their places back. A run whose place another one took was over, although the server went
@@ -246,22 +246,22 @@ impl Engine {
     /// another do not come back together.
     fn take_places_back(&mut self, now: Now) {
         let begun = |run: &RunId| {
-            let live = self.runs.get(run)?;
+            let live = self.runs.get(*run)?;
             let found = live.past.iter().flat_map(|past| &past.found).map(|attempt| attempt.started_at);
             Some((live.context.job, live.policy.overlap, found.max().or(live.started_at), *run))
         };
-        let mut begun: Vec<_> = self.to_start.iter().filter_map(begun).collect();
+        let mut begun: Vec<_> = self.runs.starts.runs.iter().filter_map(begun).collect();
         // The later ones first: what they hold, those before them had given back.
         begun.sort_unstable_by_key(|&(_, _, at, run)| std::cmp::Reverse((at, run)));
         for (no, &(job, _, _, run)) in begun.iter().enumerate() {
-            let Some(live) = self.runs.get(&run) else { continue };
+            let Some(live) = self.runs.get(run) else { continue };
             let in_the_way = self.place.restore(run, job, live.footprint.clone());
             let took = |&&(of, overlap, _, _): &&(JobId, Overlap, Option<Millis>, RunId)| {
                 of == job && overlap != Overlap::Allow
             };
             let same_job = begun[..no].iter().rfind(took).map(|&(.., other)| other);
             let Some(other) = same_job.or(in_the_way) else { continue };
-            let Some(live) = self.runs.get_mut(&run) else { continue };
+            let Some(live) = self.runs.get_mut(run) else { continue };
             let Some(past) = live.past.as_mut() else { continue };
             let mut next = Vec::new();
             let (body, once) = (&live.context.body, live.policy.at_most_once);
@@ -276,9 +276,9 @@ impl Engine {
                 step.ended_at = begun.then_some(now.wall);
             }
             let update = RunUpdate { steps: Some(records), ..live.update(run) };
-            self.out.batch.runs.push(update);
-            self.to_start.retain(|next| *next != run);
-            self.hold_order(Order::Close { run });
+            self.effects.batch.runs.push(update);
+            self.runs.starts.runs.retain(|next| *next != run);
+            self.commits.hold_order(Order::Close { run });
             let message = Some(format!("stopped; run {other} took its place").into());
             self.end_run(run, RunStatus::Stopped, None, message, now);
         }

@@ -9,12 +9,9 @@ use cadran_core::{
 };
 use cadran_flow::{Accepted, Next, Progress, Resume, StopWhy};
 
-use crate::engine::{Engine, Fire, Timer};
+use crate::engine::Engine;
 use crate::shares::SeatsOf;
-
-/// Starts between two looks at the effects. Of thousands at one instant the first are on their way while the others are
-/// being started.
-pub(crate) const STARTS_AT_ONCE_MAX: usize = 128;
+use crate::timers::{RingItem, Timer};
 
 /// A run that is promised, waits or runs.
 #[derive(Debug)]
@@ -113,22 +110,19 @@ impl LiveRun {
 }
 
 impl Engine {
-    /// Starts what was admitted, in order, up to [`STARTS_AT_ONCE_MAX`]. Ends and releases that follow at once are part of
-    /// it.
+    /// Starts what was admitted, in order and so many at once. Ends and releases that follow at once are part of it.
     pub(crate) fn start_admitted(&mut self, now: Now) {
-        while self.started < STARTS_AT_ONCE_MAX
-            && let Some(run) = self.to_start.pop_front()
-        {
+        while let Some(run) = self.runs.starts.pop() {
             if !self.stopping {
-                self.started += 1;
+                self.runs.starts.count_start();
                 self.start_run(run, now);
             }
         }
     }
 
     fn start_run(&mut self, run: RunId, now: Now) {
-        let Some(live) = self.runs.get_mut(&run) else { return };
-        if live.is_unstarted_due() && self.removed.contains_key(&live.context.job) {
+        let Some(live) = self.runs.get_mut(run) else { return };
+        if live.is_unstarted_due() && self.catalog.is_removed(live.context.job) {
             return self.skip_run(run, SkipReason::Removed, now);
         }
         let mut next = Vec::new();
@@ -150,13 +144,13 @@ impl Engine {
             let spent = began.map_or(0, |began| now.wall.saturating_sub(began).clamp(0, limit));
             let at = now.mono.saturating_add(limit - spent);
             live.limit_at = Some(at);
-            self.timers.insert((at, Timer::Limit(run, live.attempt)));
+            self.timers.start(at, Timer::Limit(run, live.attempt));
         }
         if once || goes_on {
             // At most once: the start is on record before the order leaves.
             live.started_at = live.started_at.or(Some(now.wall));
             let update = RunUpdate { steps: live.steps(), ..live.update(run) };
-            self.out.batch.runs.push(update);
+            self.effects.batch.runs.push(update);
         }
         self.apply(run, next, now);
         if goes_on {
@@ -166,12 +160,12 @@ impl Engine {
 
     pub(crate) fn report(&mut self, mut report: Report, now: Now) {
         let run = report.run;
-        let Some(live) = self.runs.get_mut(&run) else {
-            self.out.stale_reports += 1;
+        let Some(live) = self.runs.get_mut(run) else {
+            self.effects.stale_reports += 1;
             return;
         };
         let Some(progress) = live.progress.as_mut() else {
-            self.out.stale_reports += 1;
+            self.effects.stale_reports += 1;
             return;
         };
         if self.stopping
@@ -185,7 +179,7 @@ impl Engine {
             if progress.live().any(|live| live == (step, attempt)) {
                 if seat.total > 1 {
                     // Whoever looks at a broadcast wants to see its shares one by one.
-                    self.shared_out.insert(run);
+                    self.commits.note_changed_shares(run);
                 }
                 live.take_seat(step, *seat);
             }
@@ -200,7 +194,7 @@ impl Engine {
         let Some(progress) = live.progress.as_mut() else { return };
         let mut next = Vec::new();
         if progress.report(&live.context.body, &report, now, &mut next) != Accepted::Yes {
-            self.out.stale_reports += 1;
+            self.effects.stale_reports += 1;
             return;
         }
         let first = !live.announced;
@@ -220,13 +214,13 @@ impl Engine {
                     single && live.attempt == 1 && report.attempt == 1 && report.kind == ReportKind::Started;
                 let steps = if plain { None } else { live.steps() };
                 let update = RunUpdate { steps, ..live.update(run) };
-                self.out.batch.runs.push(update);
+                self.effects.batch.runs.push(update);
             } else {
                 // Written behind what follows from the report, so that the row names the executors of the next attempt.
-                self.shared_out.insert(run);
+                self.commits.note_changed_shares(run);
             }
             if first {
-                self.note(run, job, RunStatus::Running, None);
+                self.note_change(run, job, RunStatus::Running, None);
             }
         }
         self.apply(run, next, now);
@@ -234,11 +228,11 @@ impl Engine {
 
     /// Writes what became of shares since the last batch, once for each run.
     pub(crate) fn record_shares(&mut self) {
-        for run in std::mem::take(&mut self.shared_out) {
+        for run in self.commits.take_changed_shares() {
             // One that ended meanwhile has them in its last row.
-            if let Some(live) = self.runs.get(&run).filter(|live| live.announced) {
+            if let Some(live) = self.runs.get(run).filter(|live| live.announced) {
                 let update = RunUpdate { steps: live.steps(), ..live.update(run) };
-                self.out.batch.runs.push(update);
+                self.effects.batch.runs.push(update);
             }
         }
     }
@@ -246,7 +240,7 @@ impl Engine {
     /// Carries out what the flow of a run wants.
     fn apply(&mut self, run: RunId, next: Vec<Next>, now: Now) {
         for next in next {
-            let Some(live) = self.runs.get(&run) else { return };
+            let Some(live) = self.runs.get(run) else { return };
             match next {
                 Next::Start { step, attempt } => {
                     if self.stopping {
@@ -256,23 +250,23 @@ impl Engine {
                     if placement.is_some() {
                         self.note_ordered(run, step, attempt, now);
                     }
-                    let Some(live) = self.runs.get(&run) else { return };
+                    let Some(live) = self.runs.get(run) else { return };
                     let outputs = live.progress.as_deref().map(Progress::outputs).unwrap_or_default();
                     let once = live.policy.at_most_once;
                     let context = live.context.clone();
                     let order = Order::Start(Start { run, step, attempt, context, outputs, placement });
                     if once && !planted::on(Bug::OrderBeforeRecord) {
                         let update = RunUpdate { steps: live.steps(), ..live.update(run) };
-                        self.out.batch.runs.push(update);
-                        self.hold_order(order);
+                        self.effects.batch.runs.push(update);
+                        self.commits.hold_order(order);
                     } else {
-                        self.out.orders.push(order);
+                        self.effects.orders.push(order);
                     }
                 }
                 Next::RetryAt { step, at_mono } => {
-                    self.timers.insert((at_mono, Timer::Retry(run, live.attempt, step)));
+                    self.timers.start(at_mono, Timer::Retry(run, live.attempt, step));
                 }
-                Next::Stop { step, attempt } => self.out.orders.push(Order::Stop { run, step, attempt }),
+                Next::Stop { step, attempt } => self.effects.orders.push(Order::Stop { run, step, attempt }),
                 Next::End { status, message } => {
                     let skip = (status == RunStatus::Skipped).then_some(SkipReason::Precondition);
                     self.end_run(run, status, skip, message, now);
@@ -284,7 +278,7 @@ impl Engine {
     pub(crate) fn timer(&mut self, timer: Timer, now: Now) {
         match timer {
             Timer::Retry(run, attempt, step) => {
-                let Some(live) = self.runs.get_mut(&run).filter(|live| live.attempt == attempt) else {
+                let Some(live) = self.runs.get_mut(run).filter(|live| live.attempt == attempt) else {
                     return;
                 };
                 let mut next = Vec::new();
@@ -294,7 +288,7 @@ impl Engine {
                 self.apply(run, next, now);
             }
             Timer::Limit(run, attempt) => {
-                if self.runs.get(&run).is_some_and(|live| live.attempt == attempt) {
+                if self.runs.get(run).is_some_and(|live| live.attempt == attempt) {
                     self.stop_run(run, StopWhy::TimedOut, now);
                 }
             }
@@ -303,7 +297,7 @@ impl Engine {
 
     /// Stops a run wherever it stands. One that did not start yet is over at once.
     pub(crate) fn stop_run(&mut self, run: RunId, why: StopWhy, now: Now) {
-        let Some(live) = self.runs.get_mut(&run) else { return };
+        let Some(live) = self.runs.get_mut(run) else { return };
         let Some(progress) = live.progress.as_mut() else {
             let message = Some("stopped before it started".into());
             return self.end_run(run, RunStatus::Stopped, None, message, now);
@@ -312,10 +306,10 @@ impl Engine {
         progress.stop(&live.context.body, why, now, &mut next);
         let stops = !next.is_empty();
         self.apply(run, next, now);
-        if let Some(live) = self.runs.get(&run).filter(|_| stops) {
+        if let Some(live) = self.runs.get(run).filter(|_| stops) {
             // A server that goes away now shall go on stopping it, not start it again.
             let update = RunUpdate { steps: live.steps(), ..live.update(run) };
-            self.out.batch.runs.push(update);
+            self.effects.batch.runs.push(update);
         }
     }
 
@@ -328,7 +322,7 @@ impl Engine {
         message: Option<Box<str>>,
         now: Now,
     ) {
-        let Some(mut live) = self.runs.remove(&run) else { return };
+        let Some(mut live) = self.runs.remove(run) else { return };
         let job = live.context.job;
         let (status, skip, message) = match (live.retried, skip) {
             // A retry that may not start leaves the run as it had ended: a failure does not become a skip.
@@ -351,37 +345,32 @@ impl Engine {
         let began = live.progress.is_some();
         if !began {
             // It may wait in the ring. A retry puts it there again, and it would leave twice.
-            self.ring.remove(live.context.due, |item| matches!(item, Fire::Run(waiting) if *waiting == run));
+            self.timers
+                .ring
+                .remove(live.context.due, |item| matches!(item, RingItem::Run(waiting) if *waiting == run));
         }
         let steps = live.steps();
         live.status = status;
         let update = RunUpdate { ended_at: Some(now.wall), skip, message, steps, ..live.update(run) };
-        self.out.batch.runs.push(update);
-        self.note(run, job, status, skip);
+        self.effects.batch.runs.push(update);
+        self.note_change(run, job, status, skip);
         if began {
             // The executor's journal stands in for the record until the end is durable: closed sooner, a crash would
             // find neither, and the run would start over under an attempt that was used already.
-            self.hold_order(Order::Close { run });
+            self.commits.hold_order(Order::Close { run });
         }
         if status == RunStatus::Succeeded && live.policy.skip_if_successful {
-            let newest = self.successes.entry(job).or_insert(live.context.due);
-            *newest = (*newest).max(live.context.due);
+            self.jobs.note_success(job, live.context.due);
         }
         if let Some(at) = live.limit_at {
-            self.timers.remove(&(at, Timer::Limit(run, live.attempt)));
+            self.timers.cancel(at, Timer::Limit(run, live.attempt));
         }
-        if !live.context.trigger.is_scheduled()
-            && let Some(open) = self.by_hand.get_mut(&job)
-        {
-            *open = open.saturating_sub(1);
-            if *open == 0 {
-                self.by_hand.remove(&job);
-            }
+        if !live.context.trigger.is_scheduled() {
+            self.jobs.end_triggered(job);
         }
-        self.remember_depth(run, live.depth);
         if !(planted::on(Bug::PlaceKeptOnStop) && status == RunStatus::Stopped) {
             self.give_up_place(run, now);
         }
-        self.backlog_goes_on(job, run, now);
+        self.continue_backlog(job, run, now);
     }
 }

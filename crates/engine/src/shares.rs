@@ -1,8 +1,8 @@
 //! The shares of broadcasts: given out, repeated, stopped one by one, and what they make of their step.
 
 use cadran_core::{
-    Executor, Found, Now, Order, Outcome, Refusal, Reply, RunId, RunUpdate, Seat, SeatRecord, SeatStatus,
-    StepNo, StepRecord, StepStatus, share_of,
+    Found, Now, Order, Outcome, Refusal, Reply, RunId, RunUpdate, Seat, SeatRecord, SeatStatus, StepNo,
+    StepRecord, StepStatus, share_of,
 };
 
 use crate::engine::Engine;
@@ -14,7 +14,7 @@ pub(crate) type SeatsOf = Vec<(StepNo, Vec<SeatRecord>)>;
 impl Engine {
     /// Stops one share; what becomes of the step is told when all shares are over.
     pub(crate) fn stop_share(&mut self, run: RunId, share: u32) -> Result<Reply, Refusal> {
-        let live = self.runs.get_mut(&run).ok_or(Refusal::NoSuchRun(run))?;
+        let live = self.runs.get_mut(run).ok_or(Refusal::NoSuchRun(run))?;
         let records = live.steps().unwrap_or_default();
         let (record, seat) = share_of(&records, share).map_err(|error| Refusal::NoSuchShare(run, error))?;
         if seat.status.is_ended() {
@@ -26,20 +26,20 @@ impl Engine {
         let at = live.context.body.steps.iter().position(|step| *step.name == *record.name);
         let (step, attempt) = (StepNo(at.unwrap_or_default() as u16), seat.attempt);
         live.take_seat(step, SeatRecord { status: SeatStatus::Stopping, ..seat.clone() });
-        self.shared_out.insert(run);
+        self.commits.note_changed_shares(run);
         // Behind the start, which may wait for its record, and on record itself: a server that goes away now says it
         // once more when it is back.
-        self.hold_order(Order::StopShare { run, step, attempt, share });
+        self.commits.hold_order(Order::StopShare { run, step, attempt, share });
         Ok(Reply::Run(run))
     }
 
     /// Says once more that shares are to stop, for a run that was read back.
     pub(crate) fn stop_shares_again(&mut self, run: RunId) {
-        let Some(live) = self.runs.get(&run) else { return };
+        let Some(live) = self.runs.get(run) else { return };
         for (step, seats) in &live.seats {
             for seat in seats.iter().filter(|seat| seat.status == SeatStatus::Stopping) {
                 let (step, attempt, share) = (*step, seat.attempt, seat.index);
-                self.out.orders.push(Order::StopShare { run, step, attempt, share });
+                self.effects.orders.push(Order::StopShare { run, step, attempt, share });
             }
         }
     }
@@ -75,25 +75,6 @@ pub(crate) fn ask_again(
         }
     }
     Ok(is_shared)
-}
-
-/// The shares of a broadcast. A further attempt repeats those that were asked for again, or else those of the attempt
-/// before that did not succeed, with the old total; a share whose executor is gone goes to the first.
-pub(crate) fn shares(before: &[SeatRecord], list: &[Executor], mut log: impl FnMut() -> u64) -> Vec<Seat> {
-    let latest = before.iter().map(|seat| seat.attempt).max().unwrap_or_default();
-    let open = |seat: &&SeatRecord| seat.status != SeatStatus::Succeeded;
-    let named = |seat: &SeatRecord| (seat.index, seat.total);
-    let asked: Vec<(u32, u32)> = before.iter().filter(|seat| seat.again).map(named).collect();
-    let failed: Vec<(u32, u32)> =
-        before.iter().filter(open).filter(|seat| seat.attempt == latest).map(named).collect();
-    let left: Vec<(u32, u32)> = before.iter().filter(open).map(named).collect();
-    let all = (0..list.len() as u32).map(|index| (index, list.len() as u32)).collect();
-    let shares = [asked, failed, left].into_iter().find(|some| !some.is_empty()).unwrap_or(all);
-    let seat = |(index, total): (u32, u32)| {
-        let executor = list.get(index as usize).unwrap_or(&list[0]).clone();
-        Seat { index, total, executor, log: log() }
-    };
-    shares.into_iter().map(seat).collect()
 }
 
 impl LiveRun {

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 impl Engine {
     /// Why a run waits. `None` for one that does not, or is not open.
     pub fn why(&self, run: RunId) -> Option<Waiting> {
-        let live = self.runs.get(&run)?;
+        let live = self.runs.get(run)?;
         let why = self.place.why(run)?;
         let mut waiting = Waiting {
             sentence: self.sentence(why.reason, why.blocker.as_ref()),
@@ -41,7 +41,7 @@ impl Engine {
                 blocker.holder
             }
         };
-        let held_by = self.runs.get(&holder);
+        let held_by = self.runs.get(holder);
         waiting.holder = Some(holder);
         waiting.holder_job = held_by.map(|live| live.context.job_name.to_string());
         waiting.held_since = held_by.and_then(|live| live.since);
@@ -50,7 +50,7 @@ impl Engine {
 
     /// What a run holds. `None` for one that is not running.
     pub fn holding(&self, run: RunId) -> Option<Holding> {
-        let live = self.runs.get(&run).filter(|live| live.status == RunStatus::Running)?;
+        let live = self.runs.get(run).filter(|live| live.status == RunStatus::Running)?;
         let mut list = vec![format!("write of job:{}", live.context.job_name)];
         if let Some(footprint) = &live.footprint {
             list.extend(footprint.keys.iter().map(|(key, access)| format!("{} of {key}", access.word())));
@@ -68,7 +68,7 @@ impl Engine {
     }
 
     pub(crate) fn take_freed(&mut self, freed: Freed, now: Now) {
-        self.to_start.extend(freed.starts);
+        self.runs.starts.runs.extend(freed.starts);
         for (run, reason, blocker) in freed.waits {
             self.wait_run(run, reason, blocker.as_deref(), now);
         }
@@ -91,13 +91,13 @@ impl Engine {
 
     pub(crate) fn wait_run(&mut self, run: RunId, reason: WaitReason, blocker: Option<&Blocker>, now: Now) {
         let message = self.sentence(reason, blocker);
-        let Some(live) = self.runs.get_mut(&run) else { return };
+        let Some(live) = self.runs.get_mut(run) else { return };
         live.status = RunStatus::Waiting;
         live.since.get_or_insert(now.wall);
         let job = live.context.job;
         let update = RunUpdate { message: Some(message.into()), ..live.update(run) };
-        self.out.batch.runs.push(update);
-        self.note(run, job, RunStatus::Waiting, None);
+        self.effects.batch.runs.push(update);
+        self.note_change(run, job, RunStatus::Waiting, None);
     }
 
     fn sentence(&self, reason: WaitReason, blocker: Option<&Blocker>) -> String {
@@ -122,7 +122,7 @@ impl Engine {
             (false, false) => " held by",
         });
         text.push_str(&format!(" run {}", blocker.holder));
-        if let Some(holder) = self.runs.get(&blocker.holder) {
+        if let Some(holder) = self.runs.get(blocker.holder) {
             text.push_str(&format!(" of job {}", holder.context.job_name));
             if blocker.in_line {
                 text.push_str(", which waits");

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cadran_core::{Body, JobId, Placement, RunContext, RunId, Seats, Start, Step, StepNo, Trigger};
+use cadran_core::{
+    Body, ExecutorKind, JobId, Placement, RunContext, RunId, Seats, Start, Step, StepNo, Trigger,
+};
 
 /// The first attempt of a run with one step, at these executors of the group `g`.
 pub(crate) fn start(job: JobId, run: u64, step: Step, seats: Seats) -> Start {
@@ -24,6 +26,6 @@ pub(crate) fn start(job: JobId, run: u64, step: Step, seats: Seats) -> Start {
         attempt: 1,
         context: Arc::new(context),
         outputs: Arc::default(),
-        placement: Some(Arc::new(Placement { group, at: 5, seats })),
+        placement: Some(Arc::new(Placement { group, kind: ExecutorKind::XxlJob, at: 5, seats })),
     }
 }

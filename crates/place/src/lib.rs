@@ -36,6 +36,7 @@ pub mod conflicts;
 mod md5;
 mod roster;
 mod route;
+mod routing;
 mod touched;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -51,7 +52,8 @@ pub use candidate::{Admission, Blocker, Candidate, Freed, Verdict, WaitReason, W
 pub use roster::{
     ExecutorView, GROUPS_MAX, GroupView, MEMBERS_MAX, Needs, Roster, RosterFull, SILENT_MS_MAX,
 };
-pub use route::{Choice, Router, job_number, mixed};
+pub use route::{Choice, Router, mixed};
+pub use routing::{AttemptRequest, Routing};
 use touched::{Entry, Touched};
 
 /// Bounds of the wait room.

@@ -81,7 +81,7 @@ impl Router {
             Route::First => Choice::One(0),
             Route::Last => Choice::One(count - 1),
             Route::Random => Choice::One(below(chance, count as u64) as usize),
-            Route::ConsistentHash => Choice::One(self.on_ring(job_number(job), list)),
+            Route::ConsistentHash => Choice::One(self.on_ring(job.executor_number(), list)),
             Route::Failover => Choice::Asked(Ask::Alive),
             Route::Busyover => Choice::Asked(Ask::Idle),
             Route::ShardingBroadcast => Choice::All,
@@ -156,11 +156,6 @@ impl Ring {
         }
         Ring { list: list.to_vec(), points: points.into_iter().collect() }
     }
-}
-
-/// The number a job has for executors: from 1, as theirs always had.
-pub fn job_number(job: JobId) -> u32 {
-    job.0.saturating_add(1)
 }
 
 /// A number that looks drawn, made of others: a replay repeats it.

@@ -48,7 +48,9 @@ mod planner;
 mod ring;
 
 pub use outlook::Outlook;
-pub use planner::{Build, PRE_READ_MS, Plan, PlannedRun, PlannedSkip, Planner, Policies};
+pub use planner::{
+    Build, LOOKAHEAD_MS, LateRuns, PRE_READ_MS, Plan, PlannedRun, PlannedSkip, Planner, Policies,
+};
 pub use ring::Ring;
 
 /// The examples of the README are compiled and run.

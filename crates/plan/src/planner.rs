@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cadran_core::planted::{self, Bug};
 use cadran_core::{
-    JobId, JobState, Millis, Misfire, Overlap, Policy, Schedule, ScheduleAction, ScheduleEntry, SkipReason,
-    Trigger,
+    JobId, JobState, Millis, Misfire, Overlap, Policy, RunId, Schedule, ScheduleAction, ScheduleEntry,
+    SkipReason, Trigger,
 };
 
 use crate::catch_up::{self, BACKLOG_MAX, Judgement, Lateness, Missed, PartlyPromised};
@@ -17,6 +17,10 @@ use crate::outlook::Outlook;
 /// How far ahead of their instant runs are promised: long enough for a slow commit, short enough for an edit of a
 /// job to be felt soon.
 pub const PRE_READ_MS: Millis = 5_000;
+
+/// How much of the future the index covers, unless the server is told otherwise: long enough that a build is seldom needed,
+/// and what most people ask for when they look ahead.
+pub const LOOKAHEAD_MS: Millis = 2 * 3_600_000;
 
 /// A watermark further ahead of the clock than this is not one: it would keep its job from ever running.
 const WATERMARK_AHEAD_MS_MAX: Millis = 366 * 86_400_000;
@@ -71,6 +75,15 @@ pub struct PlannedSkip {
     pub count: u64,
     /// Why.
     pub reason: SkipReason,
+}
+
+/// What becomes of promised runs that did not start in time. In the order of their dues.
+#[derive(Debug, Default)]
+pub struct LateRuns {
+    /// Those that do not run, and why.
+    pub skipped: Vec<(RunId, SkipReason)>,
+    /// Those that run all the same.
+    pub caught_up: Vec<RunId>,
 }
 
 /// What the planner asks about jobs. The catalog answers.
@@ -241,7 +254,7 @@ impl Planner {
     }
 
     /// Takes a removed job up again as it was: its file was written again soon enough.
-    pub fn revive(&mut self, job: JobId, schedules: &[ScheduleEntry], now: Millis) {
+    pub fn undo_removal(&mut self, job: JobId, schedules: &[ScheduleEntry], now: Millis) {
         self.set_schedules(job, schedules, now);
         let paused = self.extras.get(&job).is_some_and(|extra| extra.paused_at.is_some());
         // What is left of a backlog is judged anew when a pause ends, by the policy of then.
@@ -253,7 +266,7 @@ impl Planner {
     }
 
     /// Plans nothing more for a job. Its watermark stays until [`Planner::forget`]. Returns the dues up to `now` that
-    /// nothing is recorded of: a backlog, or what fell into a pause. They are skipped, unless the job is revived.
+    /// nothing is recorded of: a backlog, or what fell into a pause. They are skipped, unless the removal is undone.
     pub fn remove(&mut self, job: JobId, now: Millis) -> Option<PlannedSkip> {
         let at = job.index();
         let known = self.modes.get(at).is_some_and(|&mode| mode != Mode::Absent);
@@ -385,17 +398,30 @@ impl Planner {
         JobDues { fleet: &self.fleet, job: job.0, holes: &[] }.last_before(before, Millis::MIN)
     }
 
-    /// Judges promised dues of a job that did not start and are missed by now, rising, together with the missed dues
-    /// that nobody promised yet. Those are planned at once, so that nothing comes between the two.
+    /// Judges promised runs of a job that did not start and are missed by now, together with the missed dues that nobody
+    /// promised yet. Those are planned at once, so that nothing comes between the two.
     pub fn judge_late(
         &mut self,
         job: JobId,
-        promised: &[Millis],
+        mut late: Vec<(Millis, RunId)>,
         policy: &Policy,
         now: Millis,
         plan: &mut Plan,
-    ) -> Judgement {
-        self.judge_job(job, promised, now, now.saturating_add(PRE_READ_MS), policy, plan)
+    ) -> LateRuns {
+        late.sort_by_key(|&(due, _)| due);
+        let mut promised: Vec<Millis> = late.iter().map(|&(due, _)| due).collect();
+        // Lives of a job between which the clock stepped back may both have promised a due.
+        promised.dedup();
+        let horizon = now.saturating_add(PRE_READ_MS);
+        let judgement = self.judge_job(job, &promised, now, horizon, policy, plan);
+        let mut runs = LateRuns::default();
+        for (due, run) in late {
+            match judgement.skip_reason(due) {
+                Some(reason) => runs.skipped.push((run, reason)),
+                None => runs.caught_up.push(run),
+            }
+        }
+        runs
     }
 
     /// The fleet's schedules.

@@ -211,7 +211,7 @@ fn a_removed_job_tells_what_is_left_of_it() {
     assert_eq!((left.first_due - T0, left.last_due - T0, left.count), (2 * MINUTE, 5 * MINUTE, 4));
     assert_eq!(planner.remove(JOB, now), None, "once");
     // It comes back as it was, or is forgotten.
-    planner.revive(JOB, &schedules("* * * * *"), now);
+    planner.undo_removal(JOB, &schedules("* * * * *"), now);
     assert_eq!(dues(&tick(&mut planner, now, policy)), [120]);
     planner.remove(JOB, now);
     planner.forget(JOB);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cadran_core::{Dialect, Executor, Order, Seats, Start, Work};
+use cadran_core::{ExecutorKind, Order};
 use cadran_exec::{Hub, Local, Remote};
 
 use super::event_loop::Orders;
@@ -19,9 +19,11 @@ fn dispatch(orders: Vec<Order>, local: &Local, remote: &Remote, hub: &Hub) {
         (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
     for order in orders {
         match &order {
-            Order::Start(start) if start.placement.is_none() => to_local.push(order),
-            Order::Start(start) if is_for_workers(start) => to_workers.push(order),
-            Order::Start(_) => to_remote.push(order),
+            Order::Start(start) => match start.placement.as_ref().map(|placement| placement.kind) {
+                None => to_local.push(order),
+                Some(ExecutorKind::Worker) => to_workers.push(order),
+                Some(ExecutorKind::XxlJob) => to_remote.push(order),
+            },
             Order::Gone { .. } => to_remote.push(order),
             Order::Stop { .. } | Order::StopShare { .. } | Order::Close { .. } => {
                 if remote.is_used() || !to_remote.is_empty() {
@@ -42,20 +44,5 @@ fn dispatch(orders: Vec<Order>, local: &Local, remote: &Remote, hub: &Hub) {
     }
     if !to_remote.is_empty() {
         remote.submit(to_remote);
-    }
-}
-
-/// Whether an attempt was placed with workers. A command whose group has no executor goes to the hub too: it reports that
-/// nobody is there.
-fn is_for_workers(start: &Start) -> bool {
-    let own = |executor: &Executor| executor.dialect == Dialect::Worker;
-    match start.placement.as_ref().map(|placement| &placement.seats) {
-        Some(Seats::Chosen(seats)) => seats.iter().any(|seat| own(&seat.executor)),
-        Some(Seats::Asked { executors, .. }) => executors.iter().any(own),
-        Some(Seats::Nobody) => {
-            let step = start.context.body.step(start.step);
-            step.is_some_and(|step| !matches!(step.work, Work::Handler(_) | Work::Glue(..)))
-        }
-        None => false,
     }
 }

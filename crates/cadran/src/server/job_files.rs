@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use cadran_core::{Command, GroupName, JobName};
 use cadran_exec::xxl::form::JobForm;
-use cadran_place::job_number;
 use cadran_spec::{Caller, ReadOptions, read_job};
 use cadran_store::Store;
 use tokio::sync::{Mutex, MutexGuard};
@@ -161,7 +160,7 @@ impl JobFiles {
         let (group, name) = (group.clone(), name.clone());
         let number = self.query(move |engine| {
             let job = engine.catalog().find(&name)?;
-            engine.catalog().is_of(&name, &group).then(|| job_number(job))
+            engine.catalog().is_of(&name, &group).then(|| job.executor_number())
         });
         number?.ok_or_else(|| "the job did not come into force; see what the server's log says".to_owned())
     }

@@ -178,7 +178,7 @@ impl Shop {
     }
 
     fn seat(&self, run: RunId, index: u32) -> SeatRecord {
-        let live = self.engine.runs.get(&run).and_then(|live| live.steps());
+        let live = self.engine.runs.get(run).and_then(|live| live.steps());
         let steps = live.unwrap_or_else(|| self.rows[&run].state.steps.clone().expect("steps"));
         steps[0].seats.iter().find(|seat| seat.index == index).expect("a share").clone()
     }
