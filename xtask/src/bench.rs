@@ -3,23 +3,23 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Trouble;
+use crate::CommandError;
 use crate::packages::{self, Package};
 use crate::program::{Watch, program, shown};
 
 /// `cargo xtask bench`: every benchmark, or those named by their own name or their package's.
-pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
+pub(crate) fn run(arguments: &[String]) -> Result<(), CommandError> {
     let quick = arguments.iter().any(|word| word == "--quick");
     let names: Vec<&str> = arguments.iter().map(String::as_str).filter(|word| *word != "--quick").collect();
     if let Some(flag) = names.iter().find(|name| name.starts_with('-')) {
-        return Err(Trouble::Usage(format!("bench: what is {flag} for?")));
+        return Err(CommandError::Usage(format!("bench: what is {flag} for?")));
     }
-    let packages = packages::all().map_err(Trouble::Failed)?;
+    let packages = packages::all().map_err(CommandError::Failed)?;
     let known = benches(&packages);
-    let chosen = choose(&known, &names).map_err(Trouble::Usage)?;
+    let chosen = choose(&known, &names).map_err(CommandError::Usage)?;
     let folder = target_dir().join("bench");
     fs::create_dir_all(&folder)
-        .map_err(|error| Trouble::Failed(format!("cannot make {}: {error}", folder.display())))?;
+        .map_err(|error| CommandError::Failed(format!("cannot make {}: {error}", folder.display())))?;
     let mut failed = Vec::new();
     for (package, bench) in &chosen {
         let mut command = program("cargo bench --locked");
@@ -46,7 +46,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
         chosen.len(),
         folder.display()
     );
-    if failed.is_empty() { Ok(()) } else { Err(Trouble::Failed(format!("failed: {}", failed.join(", ")))) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(CommandError::Failed(format!("failed: {}", failed.join(", "))))
+    }
 }
 
 fn benches(packages: &[Package]) -> Vec<(String, String)> {

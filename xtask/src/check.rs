@@ -6,7 +6,7 @@ use crate::coverage::Reference;
 use crate::files::{self, File};
 use crate::packages::{self, Package};
 use crate::program::{is_there, program, run as run_program};
-use crate::{Trouble, layers, licences, readme, texts};
+use crate::{CommandError, layers, licences, readme, texts};
 
 /// What the checks look at.
 struct Repository {
@@ -16,7 +16,7 @@ struct Repository {
     reference: Result<Reference, String>,
 }
 
-enum Found {
+enum CheckOutcome {
     Nothing,
     Problems(Vec<String>),
     /// Worth a look, not worth a failure.
@@ -25,7 +25,7 @@ enum Found {
 }
 
 /// Every check with what it holds.
-const CHECKS: &[(&str, fn(&Repository) -> Result<Found, String>)] = &[
+const CHECKS: &[(&str, fn(&Repository) -> Result<CheckOutcome, String>)] = &[
     ("dependencies point down; plan, place and flow are strangers", |at| {
         problems(layers::directions(&at.packages))
     }),
@@ -48,24 +48,24 @@ const CHECKS: &[(&str, fn(&Repository) -> Result<Found, String>)] = &[
         at.reference.as_ref().map_err(Clone::clone).and_then(|known| problems(known.undocumented(&at.files)))
     }),
     ("cargo deny", |_| cargo_deny()),
-    ("comfortable files", |at| Ok(Found::Warnings(texts::long_files(&at.files)))),
+    ("comfortable files", |at| Ok(CheckOutcome::Warnings(texts::long_files(&at.files)))),
 ];
 
 /// `cargo xtask check`.
-pub(crate) fn run() -> Result<(), Trouble> {
-    let look =
+pub(crate) fn run() -> Result<(), CommandError> {
+    let read =
         || Ok(Repository { files: files::all()?, packages: packages::all()?, reference: Reference::read() });
-    let repository = look().map_err(Trouble::Failed)?;
+    let repository = read().map_err(CommandError::Failed)?;
     let mut failed = 0;
     for (name, check) in CHECKS {
         match check(&repository) {
-            Ok(Found::Nothing) => println!("ok       {name}"),
-            Ok(Found::Skipped(why)) => println!("skipped  {name}: {why}"),
-            Ok(Found::Warnings(warnings)) => {
+            Ok(CheckOutcome::Nothing) => println!("ok       {name}"),
+            Ok(CheckOutcome::Skipped(why)) => println!("skipped  {name}: {why}"),
+            Ok(CheckOutcome::Warnings(warnings)) => {
                 println!("{}  {name}", if warnings.is_empty() { "ok     " } else { "look   " });
                 warnings.iter().for_each(|warning| println!("           {warning}"));
             }
-            Ok(Found::Problems(problems)) => {
+            Ok(CheckOutcome::Problems(problems)) => {
                 failed += 1;
                 println!("FAILED   {name}");
                 problems.iter().for_each(|problem| println!("           {problem}"));
@@ -78,13 +78,13 @@ pub(crate) fn run() -> Result<(), Trouble> {
     }
     match failed {
         0 => Ok(()),
-        1 => Err(Trouble::Failed("1 repository check failed".into())),
-        count => Err(Trouble::Failed(format!("{count} repository checks failed"))),
+        1 => Err(CommandError::Failed("1 repository check failed".into())),
+        count => Err(CommandError::Failed(format!("{count} repository checks failed"))),
     }
 }
 
-fn problems(problems: Vec<String>) -> Result<Found, String> {
-    Ok(if problems.is_empty() { Found::Nothing } else { Found::Problems(problems) })
+fn problems(problems: Vec<String>) -> Result<CheckOutcome, String> {
+    Ok(if problems.is_empty() { CheckOutcome::Nothing } else { CheckOutcome::Problems(problems) })
 }
 
 fn text<'a>(repository: &'a Repository, path: &str) -> &'a str {
@@ -103,9 +103,10 @@ fn is_executable(path: &str) -> bool {
     fs::metadata(Path::new(path)).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
 }
 
-fn cargo_deny() -> Result<Found, String> {
+fn cargo_deny() -> Result<CheckOutcome, String> {
     if !is_there("cargo deny --version") {
-        return Ok(Found::Skipped("cargo-deny is not installed"));
+        return Ok(CheckOutcome::Skipped("cargo-deny is not installed"));
     }
-    run_program(&mut program("cargo deny --offline check bans licenses sources")).map(|()| Found::Nothing)
+    run_program(&mut program("cargo deny --offline check bans licenses sources"))
+        .map(|()| CheckOutcome::Nothing)
 }

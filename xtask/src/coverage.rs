@@ -15,7 +15,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::Trouble;
+use crate::CommandError;
 use crate::files::File;
 use crate::program::{program, read};
 
@@ -155,10 +155,10 @@ impl Reference {
 }
 
 /// `cargo xtask docs`: writes the pages that are made from the code.
-pub(crate) fn write_documents() -> Result<(), Trouble> {
-    let reference = Reference::read().map_err(Trouble::Failed)?;
+pub(crate) fn write_documents() -> Result<(), CommandError> {
+    let reference = Reference::read().map_err(CommandError::Failed)?;
     for (path, text) in &reference.documents {
-        fs::write(path, text).map_err(|error| Trouble::Failed(format!("{path}: {error}")))?;
+        fs::write(path, text).map_err(|error| CommandError::Failed(format!("{path}: {error}")))?;
         println!("wrote {path}");
     }
     Ok(())

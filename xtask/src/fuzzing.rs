@@ -1,10 +1,10 @@
-use crate::Trouble;
+use crate::CommandError;
 use crate::buckets::Buckets;
 use crate::program::{self, program};
 
 /// `cargo xtask fuzzing overload|writers|builders`: tests of the fuzzing pipeline for longer than with the tests, with
 /// their figures on the screen.
-pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
+pub(crate) fn run(arguments: &[String]) -> Result<(), CommandError> {
     let (what, rest) = match arguments {
         [what, rest @ ..] => (what.as_str(), rest),
         [] => ("", arguments),
@@ -28,29 +28,31 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
             true
         }
         other => {
-            return Err(Trouble::Usage(format!("fuzzing: overload, writers or builders, not {other:?}")));
+            return Err(CommandError::Usage(format!(
+                "fuzzing: overload, writers or builders, not {other:?}"
+            )));
         }
     };
     command.args(["--", "--nocapture", "--test-threads=1"]);
     let build = "cargo test --locked --package cadran-fuzz --test state --no-run --quiet";
-    program::run(&mut program(build)).map_err(Trouble::Failed)?;
-    let buckets = needs_s3.then(Buckets::start).transpose().map_err(Trouble::Failed)?;
+    program::run(&mut program(build)).map_err(CommandError::Failed)?;
+    let buckets = needs_s3.then(Buckets::start).transpose().map_err(CommandError::Failed)?;
     if let Some(buckets) = &buckets {
         command.envs(buckets.variables().iter().cloned());
     }
     let tested = program::run(&mut command);
     let stopped = buckets.map_or(Ok(()), Buckets::stop);
-    tested.and(stopped).map_err(Trouble::Failed)
+    tested.and(stopped).map_err(CommandError::Failed)
 }
 
 /// The value of the one option there is.
-fn number(arguments: &[String], option: &str, default: u64) -> Result<u64, Trouble> {
+fn number(arguments: &[String], option: &str, default: u64) -> Result<u64, CommandError> {
     match arguments {
         [] => Ok(default),
         [name, value] if name == option => {
-            value.parse().map_err(|_| Trouble::Usage(format!("fuzzing: {option} wants a number")))
+            value.parse().map_err(|_| CommandError::Usage(format!("fuzzing: {option} wants a number")))
         }
-        [other, ..] => Err(Trouble::Usage(format!("fuzzing: what is {other} for?"))),
+        [other, ..] => Err(CommandError::Usage(format!("fuzzing: what is {other} for?"))),
     }
 }
 

@@ -1,4 +1,4 @@
-use crate::Trouble;
+use crate::CommandError;
 use crate::database::{self, Database};
 use crate::program::{self, program};
 
@@ -6,7 +6,7 @@ use crate::program::{self, program};
 const KILLS: u64 = 1_000;
 
 /// `cargo xtask kills [--kills N] [--store sqlite|postgres] [--seed N]`: the kill test, for longer than with the tests.
-pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
+pub(crate) fn run(arguments: &[String]) -> Result<(), CommandError> {
     let options = parse(arguments)?;
     let mut command = program("cargo test --locked --package cadran --test kills -- --nocapture");
     command.env("CADRAN_KILLS", options.kills.to_string()).env("CADRAN_KILLS_STORE", &options.store);
@@ -14,16 +14,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
         command.env("CADRAN_KILLS_SEED", seed.to_string());
     }
     let build = "cargo test --locked --package cadran --test kills --no-run --quiet";
-    program::run(&mut program(build)).map_err(Trouble::Failed)?;
+    program::run(&mut program(build)).map_err(CommandError::Failed)?;
     let wanted = options.store != "sqlite" && std::env::var_os("CADRAN_TEST_POSTGRES").is_none();
     let database =
-        wanted.then(|| Database::start(database::POSTGRES)).transpose().map_err(Trouble::Failed)?;
+        wanted.then(|| Database::start(database::POSTGRES)).transpose().map_err(CommandError::Failed)?;
     if let Some(database) = &database {
         command.env("CADRAN_TEST_POSTGRES", database.url());
     }
     let tested = program::run(&mut command);
     let stopped = database.map_or(Ok(()), Database::stop);
-    tested.and(stopped).map_err(Trouble::Failed)
+    tested.and(stopped).map_err(CommandError::Failed)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -34,18 +34,19 @@ struct Options {
     seed: Option<u64>,
 }
 
-fn parse(arguments: &[String]) -> Result<Options, Trouble> {
+fn parse(arguments: &[String]) -> Result<Options, CommandError> {
     let mut options = Options { kills: KILLS, store: String::new(), seed: None };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let value = words.next().map(String::as_str).unwrap_or_default();
-        let number = || value.parse().map_err(|_| Trouble::Usage(format!("kills: {word} wants a number")));
+        let number =
+            || value.parse().map_err(|_| CommandError::Usage(format!("kills: {word} wants a number")));
         match word.as_str() {
             "--kills" => options.kills = number()?,
             "--seed" => options.seed = Some(number()?),
             "--store" if matches!(value, "sqlite" | "postgres") => options.store = value.into(),
-            "--store" => return Err(Trouble::Usage("kills: --store is sqlite or postgres".into())),
-            other => return Err(Trouble::Usage(format!("kills: what is {other} for?"))),
+            "--store" => return Err(CommandError::Usage("kills: --store is sqlite or postgres".into())),
+            other => return Err(CommandError::Usage(format!("kills: what is {other} for?"))),
         }
     }
     Ok(options)

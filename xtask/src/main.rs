@@ -59,7 +59,7 @@ Exit codes: 0 all well, 1 something failed, 2 the command line was not understoo
 ";
 
 /// What the command line asks for did not go well.
-pub(crate) enum Trouble {
+pub(crate) enum CommandError {
     /// A check, test or program failed; the reason was printed or is here.
     Failed(String),
     /// The command line was not understood.
@@ -91,24 +91,24 @@ fn main() -> ExitCode {
             print!("{HELP}");
             Ok(())
         }
-        Some(other) => Err(Trouble::Usage(format!("there is no command {other}"))),
+        Some(other) => Err(CommandError::Usage(format!("there is no command {other}"))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Trouble::Failed(why)) => {
+        Err(CommandError::Failed(why)) => {
             eprintln!("xtask: {why}");
             ExitCode::FAILURE
         }
-        Err(Trouble::Usage(why)) => {
+        Err(CommandError::Usage(why)) => {
             eprintln!("xtask: {why}\n\n{HELP}");
             ExitCode::from(2)
         }
     }
 }
 
-fn no_more(rest: &[String]) -> Result<(), Trouble> {
+fn no_more(rest: &[String]) -> Result<(), CommandError> {
     match rest.first() {
         None => Ok(()),
-        Some(word) => Err(Trouble::Usage(format!("what is {word} for?"))),
+        Some(word) => Err(CommandError::Usage(format!("what is {word} for?"))),
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::Trouble;
+use crate::CommandError;
 use crate::program::{is_there, program, read, run as run_program};
 
 const SOURCE: &str = "crates/http/page";
@@ -20,16 +20,16 @@ const CHROMIUM_SCRIPT: &str = "scripts/chromium.sh";
 pub(crate) const SKIP_PAGE: &str = "CADRAN_SKIP_PAGE";
 
 /// `cargo xtask page`, with `--check`, `--test` or `--pictures`.
-pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
+pub(crate) fn run(arguments: &[String]) -> Result<(), CommandError> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         [] => build(),
         ["--check"] => check(),
         ["--test"] => test(),
         ["--pictures"] => node(&["test/pictures.mjs", "../../../docs"]),
-        _ => return Err(Trouble::Usage(format!("page: what is {} for?", words.join(" ")))),
+        _ => return Err(CommandError::Usage(format!("page: what is {} for?", words.join(" ")))),
     };
-    done.map_err(Trouble::Failed)
+    done.map_err(CommandError::Failed)
 }
 
 /// Writes `dist` from the source, and the types of the API before it.

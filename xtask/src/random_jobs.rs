@@ -1,4 +1,4 @@
-use crate::Trouble;
+use crate::CommandError;
 use crate::program::{self, program};
 use crate::sim;
 
@@ -11,7 +11,7 @@ const SERVER_JOBS: u64 = 2_000;
 /// `cargo xtask random-jobs [--jobs N] [--server-jobs N] [--seed S]`: job files drawn at random, first in the simulation, then
 /// through the built server. The seed is printed with every failure; without one it comes from the calendar, so that
 /// every night looks somewhere else.
-pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
+pub(crate) fn run(arguments: &[String]) -> Result<(), CommandError> {
     let options = parse(arguments, today())?;
     println!("random-jobs: seed {}", options.seed);
     if options.jobs > 0 {
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
         let mut test = program("cargo test --locked --package cadran --test random_jobs -- --nocapture");
         test.env("CADRAN_RANDOM_JOBS", options.server_jobs.to_string());
         test.env("CADRAN_RANDOM_JOBS_SEED", options.seed.to_string());
-        program::run(&mut test).map_err(Trouble::Failed)?;
+        program::run(&mut test).map_err(CommandError::Failed)?;
     }
     Ok(())
 }
@@ -42,17 +42,18 @@ struct Options {
     seed: u64,
 }
 
-fn parse(arguments: &[String], seed: u64) -> Result<Options, Trouble> {
+fn parse(arguments: &[String], seed: u64) -> Result<Options, CommandError> {
     let mut options = Options { jobs: SIMULATED_JOBS, server_jobs: SERVER_JOBS, seed };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let value = words.next().map(String::as_str).unwrap_or_default();
-        let number = value.parse().map_err(|_| Trouble::Usage(format!("random-jobs: {word} wants a number")));
+        let number =
+            value.parse().map_err(|_| CommandError::Usage(format!("random-jobs: {word} wants a number")));
         match word.as_str() {
             "--jobs" => options.jobs = number?,
             "--server-jobs" => options.server_jobs = number?,
             "--seed" => options.seed = number?,
-            other => return Err(Trouble::Usage(format!("random-jobs: what is {other} for?"))),
+            other => return Err(CommandError::Usage(format!("random-jobs: what is {other} for?"))),
         }
     }
     Ok(options)

@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use crate::Trouble;
+use crate::CommandError;
 use crate::guard::Guard;
 use crate::program::Watch;
 use crate::test::INSIDE_README;
@@ -32,14 +32,14 @@ struct Block {
 }
 
 /// `cargo xtask readme`.
-pub(crate) fn run() -> Result<(), Trouble> {
+pub(crate) fn run() -> Result<(), CommandError> {
     let Ok(readme) = fs::read_to_string("README.md") else {
-        return Err(Trouble::Failed("README.md is missing".into()));
+        return Err(CommandError::Failed("README.md is missing".into()));
     };
-    let blocks = blocks(&readme).map_err(|problems| Trouble::Failed(problems.join("; ")))?;
+    let blocks = blocks(&readme).map_err(|problems| CommandError::Failed(problems.join("; ")))?;
     for block in &blocks {
         println!("README.md:{}:\n{}", block.line, block.script.trim_end());
-        play(block).map_err(|why| Trouble::Failed(format!("README.md:{}: {why}", block.line)))?;
+        run_block(block).map_err(|why| CommandError::Failed(format!("README.md:{}: {why}", block.line)))?;
     }
     println!("{} of the README's blocks ran", blocks.len());
     Ok(())
@@ -79,7 +79,7 @@ fn blocks(readme: &str) -> Result<Vec<Block>, Vec<String>> {
     if problems.is_empty() { Ok(blocks) } else { Err(problems) }
 }
 
-fn play(block: &Block) -> Result<(), String> {
+fn run_block(block: &Block) -> Result<(), String> {
     // A shell that is interrupted ends by the signal, however well its program took it: a plain command is run in the
     // shell's place.
     let plain = |c: char| c.is_ascii_alphanumeric() || " ./_=-".contains(c);
@@ -199,7 +199,7 @@ two
     #[test]
     fn blocks_are_played() {
         let check = |script: &str, until: Option<&str>, well: bool| {
-            let played = play(&Block { line: 1, script: script.into(), until: until.map(Into::into) });
+            let played = run_block(&Block { line: 1, script: script.into(), until: until.map(Into::into) });
             assert_eq!(played.is_ok(), well, "{script}: {played:?}");
         };
         check("echo hello", None, true);

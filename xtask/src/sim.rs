@@ -1,8 +1,8 @@
-use crate::Trouble;
+use crate::CommandError;
 use crate::program::program;
 
 /// `cargo xtask sim`: the simulation, built for speed. Planted bugs are compiled in only where one is asked for.
-pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
+pub(crate) fn run(arguments: &[String]) -> Result<(), CommandError> {
     let mut command = program("cargo run --locked --quiet --release --package cadran-sim");
     if arguments.iter().any(|word| word == "--bug" || word == "--bugs") {
         command.args(["--features", "planted"]);
@@ -11,10 +11,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
         .arg("--")
         .args(arguments)
         .status()
-        .map_err(|error| Trouble::Failed(format!("cannot start the simulation: {error}")))?;
+        .map_err(|error| CommandError::Failed(format!("cannot start the simulation: {error}")))?;
     match status.code() {
         Some(0) => Ok(()),
-        Some(2) => Err(Trouble::Usage("sim: see above".into())),
-        _ => Err(Trouble::Failed("the simulation broke a law; see above".into())),
+        Some(2) => Err(CommandError::Usage("sim: see above".into())),
+        _ => Err(CommandError::Failed("the simulation broke a law; see above".into())),
     }
 }

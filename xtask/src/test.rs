@@ -3,7 +3,7 @@ use std::process::Command;
 use crate::buckets::Buckets;
 use crate::database::{self, Database};
 use crate::program::{self, Watch, is_there, program};
-use crate::{Trouble, check, page, readme};
+use crate::{CommandError, check, page, readme};
 
 /// Set for everything that the README's commands start, so that the test command among them does not start itself
 /// over and over.
@@ -44,7 +44,7 @@ const SKIP_CLIENTS: &str = "CADRAN_SKIP_CLIENTS";
 const CLIENTS_SCRIPT: &str = "scripts/clients.sh target/clients";
 
 /// `cargo xtask test`.
-pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
+pub(crate) fn run(arguments: &[String]) -> Result<(), CommandError> {
     let options = parse(arguments)?;
     if std::env::var_os(INSIDE_README).is_some() {
         eprintln!("xtask: the tests are running already; not run again inside themselves");
@@ -52,20 +52,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Trouble> {
     }
     let mut parts = Parts::default();
     if options.filters.is_empty() {
-        parts.play("formatting", formatting);
-        parts.play("lints", lints);
-        parts.play("tests", || tests(&options));
-        parts.play("planted bugs", planted_bugs);
-        parts.play("doc tests", doc_tests);
-        parts.play("page", || page(&options));
-        parts.play("checks", || passed(check::run()));
-        parts.play("README", || passed(readme::run()));
+        parts.run_part("formatting", formatting);
+        parts.run_part("lints", lints);
+        parts.run_part("tests", || tests(&options));
+        parts.run_part("planted bugs", planted_bugs);
+        parts.run_part("doc tests", doc_tests);
+        parts.run_part("page", || page(&options));
+        parts.run_part("checks", || passed(check::run()));
+        parts.run_part("README", || passed(readme::run()));
     } else {
-        parts.play("tests", || tests(&options));
+        parts.run_part("tests", || tests(&options));
     }
     let (line, well) = parts.summary();
     println!("\n{line}");
-    if well { Ok(()) } else { Err(Trouble::Failed("not everything passed; see above".into())) }
+    if well { Ok(()) } else { Err(CommandError::Failed("not everything passed; see above".into())) }
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ struct Options {
     filters: Vec<String>,
 }
 
-fn parse(arguments: &[String]) -> Result<Options, Trouble> {
+fn parse(arguments: &[String]) -> Result<Options, CommandError> {
     let mut options = Options::default();
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {
@@ -84,7 +84,7 @@ fn parse(arguments: &[String]) -> Result<Options, Trouble> {
             other => {
                 let why =
                     format!("test: what is {other} for? A filter stands behind --, as in: test -- {other}");
-                return Err(Trouble::Usage(why));
+                return Err(CommandError::Usage(why));
             }
         }
     }
@@ -92,7 +92,7 @@ fn parse(arguments: &[String]) -> Result<Options, Trouble> {
 }
 
 /// How one part of the tests went.
-enum Played {
+enum PartResult {
     Passed,
     /// A tool for it is not installed.
     Skipped(&'static str),
@@ -101,62 +101,62 @@ enum Played {
 
 #[derive(Default)]
 struct Parts {
-    played: Vec<(&'static str, Played)>,
+    results: Vec<(&'static str, PartResult)>,
 }
 
 impl Parts {
-    /// Plays one part, whatever became of those before: one look shows everything that is wrong.
-    fn play(&mut self, name: &'static str, part: impl FnOnce() -> Result<Played, String>) {
+    /// Runs one part, whatever became of those before: one look shows everything that is wrong.
+    fn run_part(&mut self, name: &'static str, part: impl FnOnce() -> Result<PartResult, String>) {
         println!("\n== {name}");
         let watch = Watch::start();
-        let played = part().unwrap_or_else(Played::Failed);
+        let result = part().unwrap_or_else(PartResult::Failed);
         let secs = watch.elapsed().as_secs_f64();
-        match &played {
-            Played::Passed => println!("== {name}: passed in {secs:.1} s"),
-            Played::Skipped(why) => println!("== {name}: skipped, {why}"),
-            Played::Failed(why) => println!("== {name}: FAILED in {secs:.1} s: {why}"),
+        match &result {
+            PartResult::Passed => println!("== {name}: passed in {secs:.1} s"),
+            PartResult::Skipped(why) => println!("== {name}: skipped, {why}"),
+            PartResult::Failed(why) => println!("== {name}: FAILED in {secs:.1} s: {why}"),
         }
-        self.played.push((name, played));
+        self.results.push((name, result));
     }
 
     /// The last line, and whether nothing failed.
     fn summary(&self) -> (String, bool) {
-        let names = |wanted: fn(&Played) -> bool| {
+        let names = |wanted: fn(&PartResult) -> bool| {
             let names: Vec<&str> =
-                self.played.iter().filter(|(_, played)| wanted(played)).map(|(name, _)| *name).collect();
+                self.results.iter().filter(|(_, result)| wanted(result)).map(|(name, _)| *name).collect();
             if names.is_empty() { "none".into() } else { names.join(", ") }
         };
-        let passed = names(|played| matches!(played, Played::Passed));
-        let skipped = names(|played| matches!(played, Played::Skipped(_)));
-        let failed = names(|played| matches!(played, Played::Failed(_)));
-        let well = !self.played.iter().any(|(_, played)| matches!(played, Played::Failed(_)));
+        let passed = names(|result| matches!(result, PartResult::Passed));
+        let skipped = names(|result| matches!(result, PartResult::Skipped(_)));
+        let failed = names(|result| matches!(result, PartResult::Failed(_)));
+        let well = !self.results.iter().any(|(_, result)| matches!(result, PartResult::Failed(_)));
         (format!("passed: {passed}; skipped: {skipped}; failed: {failed}"), well)
     }
 }
 
-fn passed(done: Result<(), Trouble>) -> Result<Played, String> {
+fn passed(done: Result<(), CommandError>) -> Result<PartResult, String> {
     match done {
-        Ok(()) => Ok(Played::Passed),
-        Err(Trouble::Failed(why) | Trouble::Usage(why)) => Err(why),
+        Ok(()) => Ok(PartResult::Passed),
+        Err(CommandError::Failed(why) | CommandError::Usage(why)) => Err(why),
     }
 }
 
-fn formatting() -> Result<Played, String> {
+fn formatting() -> Result<PartResult, String> {
     if !is_there("cargo fmt --version") {
-        return Ok(Played::Skipped("rustfmt is not installed"));
+        return Ok(PartResult::Skipped("rustfmt is not installed"));
     }
-    program::run(&mut program("cargo fmt --all --check")).map(|()| Played::Passed)
+    program::run(&mut program("cargo fmt --all --check")).map(|()| PartResult::Passed)
 }
 
-fn lints() -> Result<Played, String> {
+fn lints() -> Result<PartResult, String> {
     if !is_there("cargo clippy --version") {
-        return Ok(Played::Skipped("clippy is not installed"));
+        return Ok(PartResult::Skipped("clippy is not installed"));
     }
     let mut clippy = program("cargo clippy --locked --workspace --all-targets -- -D warnings");
-    program::run(&mut clippy).map(|()| Played::Passed)
+    program::run(&mut clippy).map(|()| PartResult::Passed)
 }
 
-fn tests(options: &Options) -> Result<Played, String> {
+fn tests(options: &Options) -> Result<PartResult, String> {
     let mut command = if is_there("cargo nextest --version") {
         let mut nextest = program("cargo nextest run --locked --workspace --no-fail-fast");
         nextest.args(&options.filters);
@@ -184,7 +184,7 @@ fn tests(options: &Options) -> Result<Played, String> {
         .map_or(Ok(()), Database::stop)
         .and(imported.map_or(Ok(()), Database::stop))
         .and(buckets.map_or(Ok(()), Buckets::stop));
-    tested.and(stopped).map(|()| Played::Passed)
+    tested.and(stopped).map(|()| PartResult::Passed)
 }
 
 /// Installs servers that are missing while the tests are compiled, one after the other: two that install packages at
@@ -295,23 +295,23 @@ fn provide_clients(options: &Options, command: &mut Command) {
 
 /// The checker of the simulation is checked: every mistake that was planted on purpose is found. Built apart from the
 /// rest, so that nothing else is ever built with the mistakes in it.
-fn planted_bugs() -> Result<Played, String> {
+fn planted_bugs() -> Result<PartResult, String> {
     let mut test = program("cargo test --locked --package cadran-sim --features planted --test planted");
-    program::run(&mut test).map(|()| Played::Passed)
+    program::run(&mut test).map(|()| PartResult::Passed)
 }
 
-fn page(options: &Options) -> Result<Played, String> {
+fn page(options: &Options) -> Result<PartResult, String> {
     if options.quick || std::env::var_os(page::SKIP_PAGE).is_some() {
-        return Ok(Played::Skipped("the page is not tried in a browser"));
+        return Ok(PartResult::Skipped("the page is not tried in a browser"));
     }
     if !is_there("npm --version") {
-        return Ok(Played::Skipped("npm, which brings the page's tools, is not installed"));
+        return Ok(PartResult::Skipped("npm, which brings the page's tools, is not installed"));
     }
-    page::check().and_then(|()| page::test()).map(|()| Played::Passed)
+    page::check().and_then(|()| page::test()).map(|()| PartResult::Passed)
 }
 
-fn doc_tests() -> Result<Played, String> {
-    program::run(&mut program("cargo test --locked --workspace --doc --quiet")).map(|()| Played::Passed)
+fn doc_tests() -> Result<PartResult, String> {
+    program::run(&mut program("cargo test --locked --workspace --doc --quiet")).map(|()| PartResult::Passed)
 }
 
 #[cfg(test)]
@@ -335,11 +335,11 @@ mod tests {
 
     #[test]
     fn the_last_line_tells_what_passed_and_failed() {
-        let check = |played: Vec<Played>, line: &str, well: bool| {
-            let parts = Parts { played: ["lints", "tests", "checks"].into_iter().zip(played).collect() };
+        let check = |results: Vec<PartResult>, line: &str, well: bool| {
+            let parts = Parts { results: ["lints", "tests", "checks"].into_iter().zip(results).collect() };
             assert_eq!(parts.summary(), (line.to_string(), well));
         };
-        use Played::*;
+        use PartResult::*;
         check(
             vec![Passed, Passed, Passed],
             "passed: lints, tests, checks; skipped: none; failed: none",

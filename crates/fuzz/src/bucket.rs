@@ -36,7 +36,7 @@ pub struct BucketOptions {
     /// The access key and its secret.
     pub credentials: Option<(String, String)>,
     /// How often a request is repeated that failed by itself, not by what it asked: the server or the file system was
-    /// away. Conflicts with other writers are not among them; see [`swap`](crate::swap).
+    /// away. Conflicts with other writers are not among them; see [`state_file`](crate::state_file).
     pub retries: u32,
 }
 

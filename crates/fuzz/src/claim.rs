@@ -14,7 +14,7 @@ use crate::bucket::{Bucket, Condition, Put, Version, nonce};
 use crate::error::{Failure, FuzzError};
 use crate::events::Moment;
 use crate::keys::Keys;
-use crate::{CommitHash, swap::Patience};
+use crate::{CommitHash, state_file::ConflictRetry};
 
 /// What is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -125,7 +125,7 @@ impl Record {
 
 /// A claim with the version it was read at.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct VersionedClaim {
     pub(crate) record: Record,
     pub(crate) version: Version,
 }
@@ -158,7 +158,7 @@ impl Claims<'_> {
         }
     }
 
-    pub(crate) async fn read(&self, work: Work, hash: &str) -> Result<Option<Found>, FuzzError> {
+    pub(crate) async fn read(&self, work: Work, hash: &str) -> Result<Option<VersionedClaim>, FuzzError> {
         let Some(object) = self.bucket.get(&self.key(work, hash)).await? else { return Ok(None) };
         // One that cannot be read is nobody's: its owner's renewal will fail, and the next taker replaces it.
         let record = serde_json::from_slice(&object.bytes).unwrap_or_else(|_| Record {
@@ -174,12 +174,12 @@ impl Claims<'_> {
             ended_at: 0,
             ended_number: 0,
         });
-        Ok(Some(Found { record, version: object.version }))
+        Ok(Some(VersionedClaim { record, version: object.version }))
     }
 
     /// Every claim of one kind of work, by commit. Read before the file it guards: whoever takes a claim that did not
     /// change since then knows that the file did not change behind it either.
-    pub(crate) async fn all(&self, work: Work) -> Result<BTreeMap<String, Found>, FuzzError> {
+    pub(crate) async fn all(&self, work: Work) -> Result<BTreeMap<String, VersionedClaim>, FuzzError> {
         let listed = self.bucket.list(&self.keys.claims(), None).await?;
         let wanted =
             listed.into_iter().filter_map(|one| self.parse(&one.key)).filter(|(kind, _)| *kind == work);
@@ -199,7 +199,7 @@ impl Claims<'_> {
         &self,
         work: Work,
         hash: &CommitHash,
-        prior: Option<&Found>,
+        prior: Option<&VersionedClaim>,
         covers: &[String],
         actor: &str,
         now: i64,
@@ -277,7 +277,7 @@ impl Claims<'_> {
     }
 
     /// The files say what this ended claim said: it is free now. Somebody else may have been faster.
-    pub(crate) async fn close(&self, work: Work, found: &Found) -> Result<(), FuzzError> {
+    pub(crate) async fn close(&self, work: Work, found: &VersionedClaim) -> Result<(), FuzzError> {
         let mut record = Record { deaths: 0, trouble: String::new(), ending: None, ..found.record.clone() };
         free(&mut record);
         let condition = Condition::Matches(found.version.clone());
@@ -288,7 +288,7 @@ impl Claims<'_> {
     pub(crate) async fn end_free(
         &self,
         work: Work,
-        found: &Found,
+        found: &VersionedClaim,
         ending: Ending,
         now: i64,
     ) -> Result<bool, FuzzError> {
@@ -307,7 +307,7 @@ impl Claims<'_> {
         mut change: impl FnMut(&mut Record),
     ) -> Result<(), FuzzError> {
         let key = self.key(claim.work, claim.hash.as_str());
-        let mut patience = Patience::new(&key);
+        let mut retry = ConflictRetry::new(&key);
         let mut tried: Option<Record> = None;
         loop {
             let found = self.read(claim.work, claim.hash.as_str()).await?;
@@ -329,7 +329,7 @@ impl Claims<'_> {
                 return Ok(());
             }
             tried = Some(record);
-            patience.conflict().await?;
+            retry.conflict().await?;
         }
     }
 

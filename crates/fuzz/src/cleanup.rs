@@ -7,7 +7,7 @@ use crate::bucket::UPLOADS;
 use crate::claim::Work;
 use crate::files::{BuildQueue, Schedule};
 use crate::keys::{BinaryKind, Keys};
-use crate::pipeline::taken;
+use crate::pipeline::claimed_hashes;
 use crate::{Event, FuzzError, Pipeline};
 
 /// What a clean-up removed.
@@ -65,7 +65,7 @@ impl Pipeline {
         // What needs binaries is asked after they were listed: whatever was scheduled meanwhile is seen.
         let mut kept = BTreeSet::new();
         for work in [Work::Build, Work::Fuzz] {
-            kept.extend(taken(&self.claims().all(work).await?, self.now()));
+            kept.extend(claimed_hashes(&self.claims().all(work).await?, self.now()));
         }
         let queue: BuildQueue = self.read().await?;
         kept.extend(queue.queue.into_iter().chain(queue.built));

@@ -24,16 +24,16 @@ pub struct Event {
     /// The commit it is about; empty when it is about the target.
     pub hash: String,
     /// Where the commit was.
-    pub before: Place,
+    pub before: CommitState,
     /// Where it is now.
-    pub after: Place,
+    pub after: CommitState,
     /// Why, in words.
     pub reason: String,
 }
 
 /// Where the state files have a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum CommitState {
     /// In none of them.
     Nowhere,
     /// In `queue`.
@@ -48,27 +48,27 @@ pub enum Place {
     Scheduled(u64),
 }
 
-impl Place {
+impl CommitState {
     /// As written in the log.
     pub fn text(self) -> String {
         match self {
-            Place::Nowhere => "none".into(),
-            Place::Queue => "queue".into(),
-            Place::QueueFront => "queue front".into(),
-            Place::Built => "built".into(),
-            Place::Failed => "failed".into(),
-            Place::Scheduled(count) => format!("scheduled {count}"),
+            CommitState::Nowhere => "none".into(),
+            CommitState::Queue => "queue".into(),
+            CommitState::QueueFront => "queue front".into(),
+            CommitState::Built => "built".into(),
+            CommitState::Failed => "failed".into(),
+            CommitState::Scheduled(count) => format!("scheduled {count}"),
         }
     }
 
-    fn read(text: &str) -> Option<Place> {
+    fn read(text: &str) -> Option<CommitState> {
         Some(match text {
-            "none" => Place::Nowhere,
-            "queue" => Place::Queue,
-            "queue front" => Place::QueueFront,
-            "built" => Place::Built,
-            "failed" => Place::Failed,
-            other => Place::Scheduled(other.strip_prefix("scheduled ")?.parse().ok()?),
+            "none" => CommitState::Nowhere,
+            "queue" => CommitState::Queue,
+            "queue front" => CommitState::QueueFront,
+            "built" => CommitState::Built,
+            "failed" => CommitState::Failed,
+            other => CommitState::Scheduled(other.strip_prefix("scheduled ")?.parse().ok()?),
         })
     }
 }
@@ -76,11 +76,17 @@ impl Place {
 impl Event {
     /// About a commit that stays where it is, or about the target when `hash` is empty.
     pub fn note(what: &str, hash: &str, reason: impl Into<String>) -> Event {
-        Event::moved(what, hash, Place::Nowhere, Place::Nowhere, reason)
+        Event::moved(what, hash, CommitState::Nowhere, CommitState::Nowhere, reason)
     }
 
     /// About a commit that went from one place to another.
-    pub fn moved(what: &str, hash: &str, before: Place, after: Place, reason: impl Into<String>) -> Event {
+    pub fn moved(
+        what: &str,
+        hash: &str,
+        before: CommitState,
+        after: CommitState,
+        reason: impl Into<String>,
+    ) -> Event {
         Event {
             at: 0,
             actor: String::new(),
@@ -118,8 +124,8 @@ impl Event {
             actor: text("actor")?,
             what: text("what")?,
             hash: text("hash")?,
-            before: Place::read(&text("before")?)?,
-            after: Place::read(&text("after")?)?,
+            before: CommitState::read(&text("before")?)?,
+            after: CommitState::read(&text("after")?)?,
             reason: text("reason")?,
         })
     }
@@ -189,11 +195,11 @@ mod tests {
     #[test]
     fn events_come_back_as_they_went() {
         for (before, after) in [
-            (Place::Nowhere, Place::Queue),
-            (Place::Queue, Place::Built),
-            (Place::Failed, Place::QueueFront),
-            (Place::Built, Place::Scheduled(0)),
-            (Place::Scheduled(1), Place::Scheduled(2)),
+            (CommitState::Nowhere, CommitState::Queue),
+            (CommitState::Queue, CommitState::Built),
+            (CommitState::Failed, CommitState::QueueFront),
+            (CommitState::Built, CommitState::Scheduled(0)),
+            (CommitState::Scheduled(1), CommitState::Scheduled(2)),
         ] {
             let event =
                 Event { at: 5, actor: "a".into(), ..Event::moved("w", "h", before, after, "é \"q\"") };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::bucket::{Bucket, Condition, Put};
 use crate::error::{Failure, FuzzError};
 use crate::keys::Keys;
-use crate::rules::replay::Picture;
+use crate::rules::replay::StateSnapshot;
 
 /// Kept in one object that only a manager writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -64,8 +64,8 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn picture(&self) -> Picture {
-        Picture {
+    pub(crate) fn picture(&self) -> StateSnapshot {
+        StateSnapshot {
             queue: self.queue.clone(),
             built: self.built.clone(),
             failed: self.failed.clone(),
@@ -73,7 +73,7 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn remember(&mut self, picture: Picture) {
+    pub(crate) fn remember(&mut self, picture: StateSnapshot) {
         self.queue = picture.queue;
         self.built = picture.built;
         self.failed = picture.failed;

@@ -27,7 +27,7 @@
 //! # }).unwrap();
 //! ```
 //!
-//! [`Pipeline`] has the rules: what is built and fuzzed next, and what becomes of it. [`Workshop`] has the hands: git,
+//! [`Pipeline`] has the rules: what is built and fuzzed next, and what becomes of it. [`PassRunner`] does the work: git,
 //! builds, fuzz runs, crashes, corpus and coverage, each command with a budget on its whole process tree. [`Config`] is
 //! what `fuzz.yaml` says about both.
 //!
@@ -42,6 +42,7 @@
 
 mod bucket;
 mod claim;
+mod claim_renewal;
 mod cleanup;
 mod config;
 mod error;
@@ -49,7 +50,6 @@ mod events;
 mod files;
 mod hash;
 mod history;
-mod keeper;
 mod keys;
 mod ledger;
 mod manager;
@@ -57,21 +57,21 @@ mod manual;
 mod pipeline;
 pub mod rules;
 mod settle;
+mod state_file;
 mod status;
-mod swap;
 mod target;
 mod work;
 
 pub use bucket::{Bucket, BucketOptions, Condition, LISTED_MAX, Listed, Object, Put, Transfer, Version};
 pub use claim::{Claim, Work};
+pub use claim_renewal::ClaimRenewal;
 pub use cleanup::CleanUp;
 pub use config::{AfterCrash, CONFIG_SHAPES, Config, InitOptions, JobFile, Tools, job_files, template};
 pub use error::{Failure, FuzzError};
-pub use events::{Event, Place};
+pub use events::{CommitState, Event};
 pub use files::{BuildQueue, Checked, Entry, Schedule, StateFile};
 pub use hash::CommitHash;
 pub use history::{Commit, Files, History, HistoryError, Resolved, Since};
-pub use keeper::Keeper;
 pub use keys::{BinaryKind, FileName, Keys, Layout, Part};
 pub use manager::Pass;
 pub use manual::Scheduled;
@@ -80,7 +80,7 @@ pub use rules::build::Enqueued;
 pub use status::{ClaimView, Status};
 pub use target::{Budgets, Commands, FileFilter, Limits, Overload, Retention, Target, TargetName, Walk};
 pub use work::{
-    BisectReport, Boundary, BuildPass, Crash, CrashStatus, Frame, FuzzPass, FuzzReport, Fuzzing, GitLimits,
-    Halt, MapPass, MapReport, Project, Pulse, Question, Repository, Sighting, TriedCommit, Watcher, Why,
-    Workshop, check_address,
+    BisectReport, Boundary, BuildPass, Crash, CrashSignature, CrashStatus, Frame, FuzzPass, FuzzReport,
+    FuzzerStats, Fuzzing, GitLimits, Halt, MapPass, MapReport, PassRunner, Project, Question, Repository,
+    TriedCommit, Watcher, Why, check_address,
 };

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use crate::bucket::{Condition, Put};
 use crate::claim::{Claim, Work};
 use crate::error::{Failure, FuzzError};
-use crate::events::{self, Event, Place};
+use crate::events::{self, CommitState, Event};
 use crate::files::{BuildQueue, Checked, Schedule, StateFile};
 use crate::keys::{BinaryKind, Keys, Part};
 use crate::ledger::Ledger;
-use crate::pipeline::taken;
+use crate::pipeline::claimed_hashes;
 use crate::rules::build;
 use crate::rules::detect::{Detected, day_of, detect, fresh};
-use crate::rules::replay::{Picture, edits};
+use crate::rules::replay::{StateSnapshot, edits};
 use crate::rules::schedule::{self, EXPIRED_UNFUZZED, Facts};
-use crate::swap::{self, Found, Glimpse};
+use crate::state_file::{self, ReadObject, StateObject};
 use crate::{Commit, CommitHash, History, Pipeline, Resolved, Since};
 
 /// What a pass came to.
@@ -102,14 +102,14 @@ impl Pipeline {
         self.settled(Work::Build).await?;
         self.settled(Work::Fuzz).await?;
         let (mut ledger, condition) = Ledger::read(&self.bucket, &self.keys).await?;
-        let known = self.look(&mut ledger, &mut pass).await?;
+        let known = self.read_state(&mut ledger, &mut pass).await?;
         self.spell_out(history, &mut pass).await?;
 
         let checked = self.detect(history, known, &mut ledger, &mut pass).await?;
         self.hand_over_built(&mut ledger, &mut pass).await?;
         self.tidy(&mut ledger, &mut pass).await?;
 
-        let picture = Picture::of(&self.read().await?, &self.read().await?);
+        let picture = StateSnapshot::of(&self.read().await?, &self.read().await?);
         ledger.remember(picture);
         ledger.looked_at = self.now();
         ledger.checked = checked.clone().or(ledger.checked);
@@ -127,12 +127,12 @@ impl Pipeline {
     }
 
     /// Reads the files, restores what is broken, and notices what somebody else made of them.
-    async fn look(&self, ledger: &mut Ledger, pass: &mut Pass) -> Result<Option<String>, FuzzError> {
+    async fn read_state(&self, ledger: &mut Ledger, pass: &mut Pass) -> Result<Option<String>, FuzzError> {
         let since = ledger.looked_at.saturating_sub(SKEW);
         // Files, then claims, then the log: whatever a builder has moved by now is still claimed as ended, or logged.
-        let queue = swap::look::<BuildQueue>(&self.bucket, &self.keys).await?;
-        let plan = swap::look::<Schedule>(&self.bucket, &self.keys).await?;
-        let state = swap::look::<Checked>(&self.bucket, &self.keys).await?;
+        let queue = state_file::read_objects::<BuildQueue>(&self.bucket, &self.keys).await?;
+        let plan = state_file::read_objects::<Schedule>(&self.bucket, &self.keys).await?;
+        let state = state_file::read_objects::<Checked>(&self.bucket, &self.keys).await?;
         let mut moving = BTreeSet::new();
         for work in [Work::Build, Work::Fuzz] {
             let claims = self.claims().all(work).await?;
@@ -150,7 +150,7 @@ impl Pipeline {
         recorded.last.clone_from(&ledger.checked);
         let state = self.sound(state, remembers.then_some(recorded), pass).await?;
         if remembers {
-            let mut noticed = edits(&expected, &Picture::of(&queue, &plan));
+            let mut noticed = edits(&expected, &StateSnapshot::of(&queue, &plan));
             noticed.retain(|event| !moving.contains(&event.hash));
             self.say(pass, noticed).await?;
         }
@@ -160,14 +160,14 @@ impl Pipeline {
     /// The file as read, or as restored from the record when it is broken or gone.
     async fn sound<F: StateFile>(
         &self,
-        glimpses: Vec<Glimpse<F>>,
+        objects: Vec<StateObject<F>>,
         recorded: Option<F>,
         pass: &mut Pass,
     ) -> Result<F, FuzzError> {
         let mut file = F::default();
-        for glimpse in glimpses {
-            let part = glimpse.part;
-            let sound = self.sound_part(glimpse, recorded.as_ref(), pass).await?;
+        for object in objects {
+            let part = object.part;
+            let sound = self.sound_part(object, recorded.as_ref(), pass).await?;
             file = match part {
                 Part::File => sound,
                 Part::Beside => file.join(sound),
@@ -178,7 +178,7 @@ impl Pipeline {
 
     async fn sound_part<F: StateFile>(
         &self,
-        Glimpse { part, key, found }: Glimpse<F>,
+        StateObject { part, key, found }: StateObject<F>,
         recorded: Option<&F>,
         pass: &mut Pass,
     ) -> Result<F, FuzzError> {
@@ -186,19 +186,19 @@ impl Pipeline {
         let name = key.rsplit('/').next().unwrap_or(&key);
         let recorded = recorded.map(|file| file.write_part(layout, part));
         let (condition, why, kept) = match found {
-            Found::Sound(file, _) => return Ok(file),
+            ReadObject::Sound(file, _) => return Ok(file),
             // Never written, or nothing to lose.
-            Found::Nothing
+            ReadObject::Nothing
                 if recorded.as_ref().is_none_or(|bytes| *bytes == F::default().write_part(layout, part)) =>
             {
                 return Ok(F::default());
             }
-            Found::Nothing => (Condition::Absent, "it is gone".to_string(), String::new()),
-            Found::Broken(_, _, why) if recorded.is_none() => {
+            ReadObject::Nothing => (Condition::Absent, "it is gone".to_string(), String::new()),
+            ReadObject::Broken(_, _, why) if recorded.is_none() => {
                 let detail = format!("{why}; there is no record yet to restore it from");
                 return Err(FuzzError::Broken(Failure::new("read", key, detail)));
             }
-            Found::Broken(bytes, version, why) => {
+            ReadObject::Broken(bytes, version, why) => {
                 let copy = self.keys.broken(name, self.now());
                 self.bucket.put(&copy, &bytes, &Condition::Always).await?;
                 (Condition::Matches(version), why, format!("; what was there is kept as {copy}"))
@@ -258,9 +258,9 @@ impl Pipeline {
         let queue: BuildQueue = self.read().await?;
         let plan: Schedule = self.read().await?;
         let claims = self.claims().all(Work::Build).await?;
-        let claimed = taken(&claims, self.now());
+        let claimed = claimed_hashes(&claims, self.now());
         let is_known = |queue: &BuildQueue, hash: &str| {
-            build::place_of(queue, hash) != Place::Nowhere
+            build::state_of(queue, hash) != CommitState::Nowhere
                 || plan.find(hash).is_some()
                 || claimed.contains(hash)
         };
@@ -295,7 +295,13 @@ impl Pipeline {
             Looked::Fresh { why, .. } => said.push(Event::note("fresh_start", "", why.clone())),
         }
         said.extend(detected.queue.iter().map(|hash| {
-            Event::moved("queued", hash.as_str(), Place::Nowhere, Place::Queue, "new in the history")
+            Event::moved(
+                "queued",
+                hash.as_str(),
+                CommitState::Nowhere,
+                CommitState::Queue,
+                "new in the history",
+            )
         }));
         said.extend(detected.not_today.iter().map(|hash| {
             Event::note("skipped_not_today", hash.as_str(), "only_today: it was committed on another day")
@@ -377,7 +383,7 @@ impl Pipeline {
     }
 
     async fn tidy(&self, ledger: &mut Ledger, pass: &mut Pass) -> Result<(), FuzzError> {
-        let pinned = taken(&self.claims().all(Work::Fuzz).await?, self.now());
+        let pinned = claimed_hashes(&self.claims().all(Work::Fuzz).await?, self.now());
         let plan: Schedule = self.read().await?;
         let mut gone: BTreeSet<String> = plan.entries.iter().map(|entry| entry.hash.clone()).collect();
         let mut there = binaries(self, BinaryKind::Production).await?;

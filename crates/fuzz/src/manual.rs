@@ -1,7 +1,7 @@
 //! What people ask for: build this, try that again, fuzz it now.
 
 use crate::claim::Work;
-use crate::events::{Event, Place};
+use crate::events::{CommitState, Event};
 use crate::files::{BuildQueue, Schedule};
 use crate::rules::build::{self, Enqueued};
 use crate::rules::schedule;
@@ -32,7 +32,7 @@ impl Pipeline {
             })
             .await?;
         if let Some(event) = event {
-            if event.before == Place::Failed {
+            if event.before == CommitState::Failed {
                 // It starts anew: attempts of its former life do not count.
                 let found = self.claims().read(Work::Build, hash.as_str()).await?;
                 if let Some(found) = found.filter(|found| !found.record.is_held(self.now())) {
@@ -47,7 +47,7 @@ impl Pipeline {
     /// Puts a failed commit back into the queue.
     pub async fn retry(&self, hash: &CommitHash) -> Result<Enqueued, FuzzError> {
         let queue = self.read::<BuildQueue>().await?;
-        if build::place_of(&queue, hash.as_str()) != Place::Failed {
+        if build::state_of(&queue, hash.as_str()) != CommitState::Failed {
             return Err(FuzzError::Input(format!("{} is not among the failed", hash.short())));
         }
         self.enqueue(hash, false).await

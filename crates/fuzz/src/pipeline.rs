@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::bucket::Bucket;
-use crate::claim::{Claim, Claims, Ending, Found, Work};
+use crate::claim::{Claim, Claims, Ending, VersionedClaim, Work};
 use crate::error::FuzzError;
 use crate::events::{self, Event, Moment};
 use crate::files::{BuildQueue, Schedule, StateFile};
 use crate::keys::{BinaryKind, Keys};
 use crate::rules::build::{self, BuildPick};
 use crate::rules::schedule;
-use crate::swap::{self, Patience};
+use crate::state_file::{self, ConflictRetry};
 use crate::{CommitHash, Overload, Target};
 
 /// The wall clock, in milliseconds since the epoch.
@@ -98,7 +98,7 @@ impl Pipeline {
 
     /// The next commit to build, claimed for the caller. Takes up what others left half done on the way.
     pub async fn next_build(&self) -> Result<NextBuild, FuzzError> {
-        let mut patience = Patience::new(self.keys.claims());
+        let mut retry = ConflictRetry::new(self.keys.claims());
         loop {
             let now = self.now();
             let claims = self.settled(Work::Build).await?;
@@ -106,7 +106,7 @@ impl Pipeline {
             if self.fail_exhausted(&claims, &queue, now).await? {
                 continue;
             }
-            let taken = taken(&claims, now);
+            let taken = claimed_hashes(&claims, now);
             let unfuzzed = match self.target.overload {
                 Overload::Coalesce => {
                     let building = claims.values().filter(|found| found.record.is_held(now)).count();
@@ -122,7 +122,7 @@ impl Pipeline {
             };
             match self.take(Work::Build, &hash, claims.get(hash.as_str()), &covers).await? {
                 Some(claim) => return Ok(NextBuild::Build(claim)),
-                None => patience.conflict().await?,
+                None => retry.conflict().await?,
             }
         }
     }
@@ -165,7 +165,7 @@ impl Pipeline {
 
     /// The next commit to fuzz, claimed for the caller; `None` when there is nothing to fuzz.
     pub async fn next_fuzz(&self) -> Result<Option<Claim>, FuzzError> {
-        let mut patience = Patience::new(self.keys.claims());
+        let mut retry = ConflictRetry::new(self.keys.claims());
         'again: loop {
             let now = self.now();
             let claims = self.settled(Work::Fuzz).await?;
@@ -173,7 +173,9 @@ impl Pipeline {
             let deaths: BTreeMap<String, u32> = deaths.collect();
             let plan = self.read::<Schedule>().await?;
             let limits = &self.target.limits;
-            for entry in schedule::order(&plan, self.target.overload, &taken(&claims, now), &deaths, limits) {
+            for entry in
+                schedule::order(&plan, self.target.overload, &claimed_hashes(&claims, now), &deaths, limits)
+            {
                 let Some(hash) = CommitHash::full(&entry.hash) else { continue };
                 // Whose binaries are gone is passed over; the manager's next pass says what becomes of it.
                 if !self.is_built(&hash).await? {
@@ -182,7 +184,7 @@ impl Pipeline {
                 match self.take(Work::Fuzz, &hash, claims.get(&entry.hash), &[]).await? {
                     Some(claim) => return Ok(Some(claim)),
                     None => {
-                        patience.conflict().await?;
+                        retry.conflict().await?;
                         continue 'again;
                     }
                 }
@@ -262,7 +264,7 @@ impl Pipeline {
         &self,
         work: Work,
         hash: &CommitHash,
-        prior: Option<&Found>,
+        prior: Option<&VersionedClaim>,
         covers: &[String],
     ) -> Result<Option<Claim>, FuzzError> {
         let now = self.now();
@@ -278,7 +280,7 @@ impl Pipeline {
         &self,
         work: Work,
         hash: &CommitHash,
-        prior: Option<&Found>,
+        prior: Option<&VersionedClaim>,
     ) -> Result<Claim, FuzzError> {
         let now = self.now();
         let busy = |owner: &str| FuzzError::Input(format!("{} is in the hands of {owner}", hash.short()));
@@ -297,14 +299,14 @@ impl Pipeline {
     }
 
     pub(crate) async fn read<F: StateFile>(&self) -> Result<F, FuzzError> {
-        Ok(swap::read::<F>(&self.bucket, &self.keys).await?.file)
+        Ok(state_file::read::<F>(&self.bucket, &self.keys).await?.file)
     }
 
     pub(crate) async fn change<F: StateFile, R>(
         &self,
         decide: impl FnMut(&F) -> Option<(F, R)>,
     ) -> Result<Option<R>, FuzzError> {
-        swap::change(&self.bucket, &self.keys, decide).await
+        state_file::change(&self.bucket, &self.keys, decide).await
     }
 
     pub(crate) async fn log(&self, mut events: Vec<Event>) -> Result<(), FuzzError> {
@@ -318,7 +320,7 @@ impl Pipeline {
 }
 
 /// What nobody else may take, with what a build stands for.
-pub(crate) fn taken(claims: &BTreeMap<String, Found>, now: i64) -> BTreeSet<String> {
+pub(crate) fn claimed_hashes(claims: &BTreeMap<String, VersionedClaim>, now: i64) -> BTreeSet<String> {
     let held = claims.iter().filter(|(_, found)| found.record.is_held(now));
     held.flat_map(|(hash, found)| std::iter::once(hash).chain(&found.record.covers)).cloned().collect()
 }

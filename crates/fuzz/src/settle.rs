@@ -1,18 +1,18 @@
-//! How results get into the files: an ended claim is brought home by whoever sees it first.
+//! Applies ended claims to the state files: whoever sees one first does it.
 
 use std::collections::BTreeMap;
 
-use crate::claim::{Ending, Found, Work};
-use crate::events::{self, Event, Moment, Place};
+use crate::claim::{Ending, VersionedClaim, Work};
+use crate::events::{self, CommitState, Event, Moment};
 use crate::files::{BuildQueue, Schedule};
-use crate::rules::replay::Picture;
+use crate::rules::replay::StateSnapshot;
 use crate::rules::{build, schedule};
-use crate::swap::{self, Patience};
+use crate::state_file::{self, ConflictRetry};
 use crate::{FuzzError, Pipeline};
 
 impl Pipeline {
     /// Every claim of one kind, after what had ended was brought into the files.
-    pub(crate) async fn settled(&self, work: Work) -> Result<BTreeMap<String, Found>, FuzzError> {
+    pub(crate) async fn settled(&self, work: Work) -> Result<BTreeMap<String, VersionedClaim>, FuzzError> {
         let claims = self.claims();
         let found = claims.all(work).await?;
         let mut changed = false;
@@ -29,12 +29,12 @@ impl Pipeline {
     /// followed by somebody who does the same again, to the same result.
     pub(crate) async fn settle(&self, work: Work, hash: &str) -> Result<(), FuzzError> {
         let claims = self.claims();
-        let mut patience = Patience::new(hash);
+        let mut retry = ConflictRetry::new(hash);
         let (found, mut events) = loop {
             // The file first, then the claim: if it is still ended, nobody can have moved the commit on in between
             // without the put below failing.
-            let queue = swap::read::<BuildQueue>(&self.bucket, &self.keys).await?;
-            let plan = swap::read::<Schedule>(&self.bucket, &self.keys).await?;
+            let queue = state_file::read::<BuildQueue>(&self.bucket, &self.keys).await?;
+            let plan = state_file::read::<Schedule>(&self.bucket, &self.keys).await?;
             let Some(found) = claims.read(work, hash).await? else { return Ok(()) };
             let Some(ending) = found.record.ending.clone() else { return Ok(()) };
             let limits = &self.target.limits;
@@ -49,7 +49,7 @@ impl Pipeline {
                 Ending::Fuzzed { raise_to } => schedule::fuzzed(&plan.file, hash, *raise_to, limits)
                     .map(|(next, events)| (Next::Plan(next), events)),
             };
-            let place = Picture::of(&queue.file, &plan.file).places(hash).last().copied();
+            let place = StateSnapshot::of(&queue.file, &plan.file).states(hash).last().copied();
             let (next, events) = match next {
                 Some((next, events)) if events.is_empty() => (next, moves(hash, &ending, covers)),
                 Some((next, events)) => (next, events),
@@ -72,7 +72,7 @@ impl Pipeline {
             if written {
                 break (found, events);
             }
-            patience.conflict().await?;
+            retry.conflict().await?;
         };
         let record = &found.record;
         for event in &mut events {
@@ -89,7 +89,7 @@ impl Pipeline {
     /// Ends what was tried too often. Says whether there was such a commit.
     pub(crate) async fn fail_exhausted(
         &self,
-        claims: &BTreeMap<String, Found>,
+        claims: &BTreeMap<String, VersionedClaim>,
         queue: &BuildQueue,
         now: i64,
     ) -> Result<bool, FuzzError> {
@@ -124,20 +124,26 @@ enum Next {
 /// What an ending did to the lists.
 fn moves(hash: &str, ending: &Ending, covers: &[String]) -> Vec<Event> {
     let stood_for = |covered: &String| {
-        Event::moved("coalesced", covered, Place::Queue, Place::Nowhere, format!("{hash} stands for it"))
+        Event::moved(
+            "coalesced",
+            covered,
+            CommitState::Queue,
+            CommitState::Nowhere,
+            format!("{hash} stands for it"),
+        )
     };
     match ending {
         Ending::Built => {
-            let built = Event::moved("built", hash, Place::Queue, Place::Built, "it builds");
+            let built = Event::moved("built", hash, CommitState::Queue, CommitState::Built, "it builds");
             std::iter::once(built).chain(covers.iter().map(stood_for)).collect()
         }
         Ending::Failed { reason } => {
-            vec![Event::moved("build_failed", hash, Place::Queue, Place::Failed, reason.as_str())]
+            vec![Event::moved("build_failed", hash, CommitState::Queue, CommitState::Failed, reason.as_str())]
         }
         Ending::Fuzzed { raise_to } => {
-            let before = Place::Scheduled(raise_to.saturating_sub(1));
+            let before = CommitState::Scheduled(raise_to.saturating_sub(1));
             let reason = "its fuzz run has ended";
-            vec![Event::moved("fuzzed", hash, before, Place::Scheduled(*raise_to), reason)]
+            vec![Event::moved("fuzzed", hash, before, CommitState::Scheduled(*raise_to), reason)]
         }
     }
 }

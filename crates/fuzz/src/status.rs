@@ -66,7 +66,7 @@ impl Pipeline {
         let (ledger, _) = Ledger::read(&self.bucket, &self.keys).await?;
         let events = events::read(&self.bucket, &self.keys, now.saturating_sub(WEEK)).await?;
         let mut reasons: BTreeMap<&str, &str> = BTreeMap::new();
-        for event in events.iter().filter(|event| event.after == crate::Place::Failed) {
+        for event in events.iter().filter(|event| event.after == crate::CommitState::Failed) {
             reasons.insert(&event.hash, &event.reason);
         }
         let failed = |hash: &String| (hash.clone(), reasons.get(hash.as_str()).map(ToString::to_string));

@@ -1,28 +1,28 @@
-//! The hands of the pipeline: git, builds, fuzz runs, crashes, corpus and coverage.
+//! What the pipeline runs: git, builds, fuzz runs, crashes, corpus and coverage.
 //!
-//! [`Workshop`] has the passes. Whatever they run has a budget that holds for its whole process tree.
+//! [`PassRunner`] has the passes. Whatever they run has a budget that holds for its whole process tree.
 
 mod archive;
 mod bisect;
 mod builder;
 mod corpus;
 mod crash;
+mod crash_signature;
 mod environment;
 mod fuzzer;
+mod fuzzer_stats;
 mod git;
 mod mapper;
-mod pulse;
-mod sighting;
+mod pass_runner;
+mod reproduction;
 mod transcript;
-mod trial;
-mod workshop;
 
 pub use bisect::{BisectReport, Question, TriedCommit};
 pub use builder::BuildPass;
 pub use crash::{Boundary, Crash, CrashStatus};
+pub use crash_signature::{CrashSignature, Frame, Project};
 pub use fuzzer::{FuzzPass, FuzzReport};
+pub use fuzzer_stats::FuzzerStats;
 pub use git::{GitLimits, Repository, check_address};
 pub use mapper::{MapPass, MapReport};
-pub use pulse::Pulse;
-pub use sighting::{Frame, Project, Sighting};
-pub use workshop::{Fuzzing, Halt, Watcher, Why, Workshop};
+pub use pass_runner::{Fuzzing, Halt, PassRunner, Watcher, Why};

@@ -1,4 +1,4 @@
-//! The door for executors: the calls of the XXL-JOB protocol that go to the scheduler.
+//! The endpoints for executors: the calls of the XXL-JOB protocol that go to the scheduler.
 //!
 //! Every answer has HTTP status 200 and a JSON envelope, whatever was wrong. Results are never refused for what they
 //! speak of: an executor would send them again for ever.
@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout};
 use tower_http::catch_panic::CatchPanicLayer;
 
 /// What executors ask of the running server.
-pub trait ExecutorDesk: Send + Sync + 'static {
+pub trait ExecutorApi: Send + Sync + 'static {
     /// An executor says that it is there. The error is a sentence for its log.
     fn seen(&self, group: GroupName, executor: Executor) -> Result<(), &'static str>;
 
@@ -56,9 +56,9 @@ pub enum JobCall {
     Trigger(u32, Option<String>, Vec<Address>),
 }
 
-/// What was counted at the door.
+/// What was counted at the endpoints.
 #[derive(Debug, Default)]
-pub struct DoorCounts {
+pub struct ExecutorCallCounts {
     pub(crate) registrations: AtomicU64,
     pub(crate) results: AtomicU64,
     pub(crate) bad_token: AtomicU64,
@@ -69,7 +69,7 @@ pub struct DoorCounts {
     refused_job_calls: AtomicU64,
 }
 
-impl DoorCounts {
+impl ExecutorCallCounts {
     /// In Prometheus' text format.
     pub fn render(&self) -> String {
         let mut text = String::from(
@@ -107,43 +107,47 @@ const JOB_CALLS_WINDOW: Duration = Duration::from_secs(30);
 const GROUPS_MAX: usize = 1_000;
 
 #[derive(Clone)]
-struct Door {
-    desk: Arc<dyn ExecutorDesk>,
+struct ExecutorEndpoints {
+    desk: Arc<dyn ExecutorApi>,
     tokens: Arc<Tokens>,
-    counts: Arc<DoorCounts>,
+    counts: Arc<ExecutorCallCounts>,
     /// When the window of calls about jobs began for a group, and how many it had.
     job_calls: Arc<Mutex<BTreeMap<GroupName, (Instant, u32)>>>,
 }
 
 /// The executors' side of the server. It has a listener of its own: nothing of the API answers here.
-pub fn executor_router(desk: Arc<dyn ExecutorDesk>, tokens: Arc<Tokens>, counts: Arc<DoorCounts>) -> Router {
+pub fn executor_router(
+    desk: Arc<dyn ExecutorApi>,
+    tokens: Arc<Tokens>,
+    counts: Arc<ExecutorCallCounts>,
+) -> Router {
     let job_calls = Arc::default();
     Router::new()
         .fallback(answer)
         .layer(CatchPanicLayer::custom(|_| envelope(500, "an error inside of the server", None)))
-        .with_state(Door { desk, tokens, counts, job_calls })
+        .with_state(ExecutorEndpoints { desk, tokens, counts, job_calls })
 }
 
-async fn answer(State(door): State<Door>, request: Request) -> Response {
+async fn answer(State(endpoints): State<ExecutorEndpoints>, request: Request) -> Response {
     let path = request.uri().path();
     let path = path.strip_prefix("/xxl-job-admin").unwrap_or(path);
     let Some(verb) = path.strip_prefix("/api/").map(str::to_owned) else {
-        door.counts.unknown_verb.fetch_add(1, Ordering::Relaxed);
+        endpoints.counts.unknown_verb.fetch_add(1, Ordering::Relaxed);
         return envelope(500, "there is nothing here but the calls of executors, below /api/", None);
     };
     let (parts, body) = request.into_parts();
-    let Some(caller) = door.caller(&parts.headers) else {
-        door.counts.bad_token.fetch_add(1, Ordering::Relaxed);
+    let Some(caller) = endpoints.caller(&parts.headers) else {
+        endpoints.counts.bad_token.fetch_add(1, Ordering::Relaxed);
         return envelope(500, "The access token is wrong.", None);
     };
     let value = match read(body).await {
         Ok(value) => value,
         Err(why) => {
-            door.counts.bad_body.fetch_add(1, Ordering::Relaxed);
+            endpoints.counts.bad_body.fetch_add(1, Ordering::Relaxed);
             return envelope(500, why, None);
         }
     };
-    match door.call(&verb, &caller, value).await {
+    match endpoints.call(&verb, &caller, value).await {
         Ok(payload) => envelope(200, "Success", payload.as_deref()),
         Err(Refused(code, why)) => envelope(code, &why, None),
     }
@@ -181,7 +185,7 @@ impl Refused {
     }
 }
 
-impl Door {
+impl ExecutorEndpoints {
     /// The caller, if the token is right: that of the group it names, or else the one for all. A call that names no group
     /// is checked once more when its body does.
     fn caller(&self, headers: &HeaderMap) -> Option<Caller> {

@@ -47,7 +47,7 @@ pub mod token;
 mod view;
 mod worker;
 
-pub use admin::{DoorCounts, ExecutorDesk, JobCall, executor_router};
+pub use admin::{ExecutorApi, ExecutorCallCounts, JobCall, executor_router};
 pub use endpoint::{openapi, router};
 pub use events::{EventLog, LiveChange};
 pub use listen::{Limits, Peer, serve};

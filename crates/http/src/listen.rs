@@ -58,12 +58,12 @@ pub struct Peer(pub SocketAddr);
 pub(crate) struct Stopping(watch::Receiver<bool>);
 
 impl Stopping {
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         *self.0.borrow()
     }
 
     /// Returns when the listener is told to stop, or is gone.
-    pub(crate) async fn told(&mut self) {
+    pub(crate) async fn stopped(&mut self) {
         let _ = self.0.wait_for(|stopping| *stopping).await;
     }
 }
@@ -74,7 +74,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Serves `router` on `listener` until `stop` is done, then lets open requests end within `limits.stop_time_max` and
 /// cuts the rest off.
 pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>, limits: Limits) {
-    let (told, stopping) = watch::channel(false);
+    let (stopped, stopping) = watch::channel(false);
     let stopping = Stopping(stopping);
     let room = Arc::new(Semaphore::new(limits.connections_max));
     let mut connections = JoinSet::new();
@@ -104,7 +104,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
         }
     }
     drop(listener);
-    let _ = told.send(true);
+    let _ = stopped.send(true);
     let all_ended = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(limits.stop_time_max, all_ended).await.is_err() {
         tracing::info!(connections = connections.len(), "cutting off requests that did not end in time");
@@ -138,7 +138,7 @@ async fn connection(
     let mut served = pin!(builder.serve_connection(TokioIo::new(paced), service));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
-        () = stopping.told() => {
+        () = stopping.stopped() => {
             served.as_mut().graceful_shutdown();
             served.await
         }

@@ -1,6 +1,6 @@
 /// Which bytes of a log a request wants, out of `len`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ByteRange {
     /// All of it.
     Whole,
     /// `from..to`, not empty, inside the log.
@@ -11,12 +11,12 @@ pub(crate) enum Wanted {
 
 /// Reads a `Range` header. What is not one single range of bytes is ignored, as RFC 9110 asks: the answer is then the
 /// whole.
-pub(crate) fn wanted(header: Option<&str>, len: u64) -> Wanted {
+pub(crate) fn byte_range(header: Option<&str>, len: u64) -> ByteRange {
     let Some(spec) = header.and_then(|header| header.trim().strip_prefix("bytes=")) else {
-        return Wanted::Whole;
+        return ByteRange::Whole;
     };
     let Some((first, last)) = spec.split_once('-') else {
-        return Wanted::Whole;
+        return ByteRange::Whole;
     };
     match (number(first), number(last)) {
         (Digits::Number(from), Digits::Nothing) => part(from, len, len),
@@ -26,13 +26,13 @@ pub(crate) fn wanted(header: Option<&str>, len: u64) -> Wanted {
         (Digits::Nothing, Digits::Number(tail)) => {
             part(len.saturating_sub(tail), if tail == 0 { 0 } else { len }, len)
         }
-        _ => Wanted::Whole,
+        _ => ByteRange::Whole,
     }
 }
 
-fn part(from: u64, to: u64, len: u64) -> Wanted {
+fn part(from: u64, to: u64, len: u64) -> ByteRange {
     let to = to.min(len);
-    if from >= to { Wanted::Unsatisfiable } else { Wanted::Part(from, to) }
+    if from >= to { ByteRange::Unsatisfiable } else { ByteRange::Part(from, to) }
 }
 
 enum Digits {
@@ -55,15 +55,15 @@ fn number(text: &str) -> Digits {
 
 #[cfg(test)]
 mod tests {
-    use super::Wanted::{Part, Unsatisfiable, Whole};
+    use super::ByteRange::{Part, Unsatisfiable, Whole};
     use super::*;
 
     #[test]
     fn ranges() {
-        let check = |header: &str, len: u64, expected: Wanted| {
-            assert_eq!(wanted(Some(header), len), expected, "{header:?} of {len}");
+        let check = |header: &str, len: u64, expected: ByteRange| {
+            assert_eq!(byte_range(Some(header), len), expected, "{header:?} of {len}");
         };
-        assert_eq!(wanted(None, 10), Whole);
+        assert_eq!(byte_range(None, 10), Whole);
         check("bytes=0-", 10, Part(0, 10));
         check("bytes=0-0", 10, Part(0, 1));
         check("bytes=2-5", 10, Part(2, 6));

@@ -1,4 +1,4 @@
-//! The door for our own executors: `cadran worker` calls here, and is never called.
+//! The endpoints for our own executors: `cadran worker` calls here, and is never called.
 //!
 //! It stands on the executors' listener and is opened by their token. Answers are JSON; a refusal has a status of its own
 //! and a sentence for the worker's log.
@@ -25,32 +25,36 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::admin::{DoorCounts, same};
+use crate::admin::{ExecutorCallCounts, same};
 
 /// How long a body may take.
 const BODY_TIME_MAX: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
-struct Door {
+struct WorkerEndpoints {
     hub: Arc<Hub>,
     tokens: Arc<Tokens>,
-    counts: Arc<DoorCounts>,
+    counts: Arc<ExecutorCallCounts>,
 }
 
 /// The workers' side of the server, for the listener of the executors.
-pub fn worker_router(hub: Arc<Hub>, tokens: Arc<Tokens>, counts: Arc<DoorCounts>) -> Router {
+pub fn worker_router(hub: Arc<Hub>, tokens: Arc<Tokens>, counts: Arc<ExecutorCallCounts>) -> Router {
     Router::new()
         .route("/worker/v1/{verb}", post(answer))
         .layer(CatchPanicLayer::custom(|_| {
             refuse(StatusCode::INTERNAL_SERVER_ERROR, "an error inside of the server")
         }))
-        .with_state(Door { hub, tokens, counts })
+        .with_state(WorkerEndpoints { hub, tokens, counts })
 }
 
-async fn answer(State(door): State<Door>, Path(verb): Path<String>, request: Request) -> Response {
+async fn answer(
+    State(endpoints): State<WorkerEndpoints>,
+    Path(verb): Path<String>,
+    request: Request,
+) -> Response {
     let (parts, body) = request.into_parts();
-    let Some(group) = door.caller(&parts.headers) else {
-        door.counts.bad_token.fetch_add(1, Ordering::Relaxed);
+    let Some(group) = endpoints.caller(&parts.headers) else {
+        endpoints.counts.bad_token.fetch_add(1, Ordering::Relaxed);
         let why = "the token for executors of this group is wrong";
         return refuse(StatusCode::UNAUTHORIZED, why);
     };
@@ -58,46 +62,48 @@ async fn answer(State(door): State<Door>, Path(verb): Path<String>, request: Req
     let body = match read(body, bytes_max).await {
         Ok(body) => body,
         Err(why) => {
-            door.counts.bad_body.fetch_add(1, Ordering::Relaxed);
+            endpoints.counts.bad_body.fetch_add(1, Ordering::Relaxed);
             return refuse(StatusCode::BAD_REQUEST, why);
         }
     };
-    let hub = &door.hub;
+    let hub = &endpoints.hub;
     match verb.as_str() {
         "hello" => match parse(&body) {
             Ok(hello) => {
-                door.counts.registrations.fetch_add(1, Ordering::Relaxed);
-                door.say(hub.hello(group, hello))
+                endpoints.counts.registrations.fetch_add(1, Ordering::Relaxed);
+                endpoints.say(hub.hello(group, hello))
             }
-            Err(why) => door.bad(&why),
+            Err(why) => endpoints.bad(&why),
         },
         "orders" => match parse(&body) {
-            Ok(poll) => door.say(hub.orders(group, poll).await),
-            Err(why) => door.bad(&why),
+            Ok(poll) => endpoints.say(hub.orders(group, poll).await),
+            Err(why) => endpoints.bad(&why),
         },
         "reports" => match parse(&body) {
             Ok(reports) => {
-                door.counts.results.fetch_add(1, Ordering::Relaxed);
-                door.say(tokio::task::block_in_place(|| hub.reports(group, reports)))
+                endpoints.counts.results.fetch_add(1, Ordering::Relaxed);
+                endpoints.say(tokio::task::block_in_place(|| hub.reports(group, reports)))
             }
-            Err(why) => door.bad(&why),
+            Err(why) => endpoints.bad(&why),
         },
         "leave" => match parse(&body) {
-            Ok(leave) => door.say(hub.leave(group, &leave)),
-            Err(why) => door.bad(&why),
+            Ok(leave) => endpoints.say(hub.leave(group, &leave)),
+            Err(why) => endpoints.bad(&why),
         },
         "log" => match Query::<Piece>::try_from_uri(&parts.uri) {
-            Ok(Query(piece)) => door.say(tokio::task::block_in_place(|| hub.piece(group, &piece, &body))),
-            Err(error) => door.bad(&error.to_string()),
+            Ok(Query(piece)) => {
+                endpoints.say(tokio::task::block_in_place(|| hub.piece(group, &piece, &body)))
+            }
+            Err(error) => endpoints.bad(&error.to_string()),
         },
         _ => {
-            door.counts.unknown_verb.fetch_add(1, Ordering::Relaxed);
+            endpoints.counts.unknown_verb.fetch_add(1, Ordering::Relaxed);
             refuse(StatusCode::NOT_FOUND, "there is no such call; is the worker newer than the server?")
         }
     }
 }
 
-impl Door {
+impl WorkerEndpoints {
     /// The group the call is for, if the token is that group's.
     fn caller(&self, headers: &HeaderMap) -> Option<GroupName> {
         let header = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());

@@ -10,7 +10,7 @@ use cadran_spec::{Change, Folder, ReadOptions, Scan, WatchHandle, WatchOptions, 
 use tempfile::TempDir;
 
 /// Far longer than any of this takes; reached only when something is lost.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Watched {
     handle: Option<WatchHandle>,
@@ -32,7 +32,7 @@ impl Watched {
     #[track_caller]
     fn until(&mut self, what: &str, expected: impl Fn(&BTreeMap<String, String>, &Scan) -> bool) {
         while !self.last.as_ref().is_some_and(|last| expected(&self.jobs, last)) {
-            let Ok(scan) = self.heard.recv_timeout(PATIENCE) else {
+            let Ok(scan) = self.heard.recv_timeout(TIMEOUT) else {
                 panic!(
                     "never heard: {what}\n{} jobs, last {:?}",
                     self.jobs.len(),
@@ -212,7 +212,7 @@ fn whoever_asks_for_a_look_knows_when_it_is_over() {
     let caller = watched.handle.as_ref().unwrap().caller();
     for line in ["one", "two"] {
         write(root.path(), "a.yaml", line);
-        assert!(caller.look_now(PATIENCE));
+        assert!(caller.scan_now(TIMEOUT));
         // It was told before the answer came.
         let scan = watched.heard.try_recv().expect("a look that found something");
         assert_eq!(scan.changes.len(), 1, "{line}");
@@ -222,11 +222,11 @@ fn whoever_asks_for_a_look_knows_when_it_is_over() {
         .map(|_| {
             let caller = caller.clone();
             #[allow(clippy::disallowed_methods)] // a test's own thread
-            std::thread::spawn(move || caller.look_now(PATIENCE))
+            std::thread::spawn(move || caller.scan_now(TIMEOUT))
         })
         .collect();
     assert!(callers.into_iter().all(|caller| caller.join().unwrap()));
     assert!(matches!(watched.heard.try_recv().unwrap().changes[..], [Change::Remove { .. }]));
     watched.handle = None;
-    assert!(!caller.look_now(PATIENCE), "nobody looks any more");
+    assert!(!caller.scan_now(TIMEOUT), "nobody looks any more");
 }

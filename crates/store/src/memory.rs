@@ -37,7 +37,7 @@ struct Record {
     held: FxHashMap<(JobId, Millis), RunId>,
     open: BTreeSet<RunId>,
     skips: BTreeMap<RunId, Skip>,
-    servers: Vec<servers::Known>,
+    servers: Vec<servers::ServerRow>,
     trigger_keys: BTreeMap<u128, TriggerKey>,
 }
 

@@ -353,7 +353,7 @@ fn run_columns(row: &dyn Fields, run: RunId) -> Result<RunRecord, String> {
     let trigger = row.int(4)?;
     let parent = row.maybe_int(6)?.map(code::run);
     let skip = row.maybe_int(13)?;
-    let (params, addresses) = text::given(row.maybe_text(8)?)?;
+    let (params, addresses) = text::trigger_input(row.maybe_text(8)?)?;
     Ok(RunRecord {
         promise: Promise {
             run,

@@ -6,7 +6,7 @@ use cadran_core::Millis;
 pub(crate) const NUMBERS: u16 = 1024;
 
 /// A server that was here: its number, its name, and when it last started.
-pub(crate) type Known = (u16, String, Millis);
+pub(crate) type ServerRow = (u16, String, Millis);
 
 pub(crate) const ALL: &str = "select number, name, seen_at from servers order by number";
 pub(crate) const PUT: &str = "insert into servers (number, name, seen_at) values ($1, $2, $3) \
@@ -14,7 +14,7 @@ pub(crate) const PUT: &str = "insert into servers (number, name, seen_at) values
 
 /// The number of the server with this name: the one it had, or else the lowest that nobody has. When all are taken, the
 /// one whose server was not started for the longest time: ids rise with time, and its own lie far behind.
-pub(crate) fn number(known: &[Known], name: &str) -> u16 {
+pub(crate) fn number(known: &[ServerRow], name: &str) -> u16 {
     if let Some((number, ..)) = known.iter().find(|(_, other, _)| other == name) {
         return *number;
     }
@@ -29,13 +29,13 @@ mod tests {
 
     #[test]
     fn numbers_are_kept_given_and_taken_over() {
-        let known = |rows: &[(u16, &str, Millis)]| -> Vec<Known> {
+        let known = |rows: &[(u16, &str, Millis)]| -> Vec<ServerRow> {
             rows.iter().map(|(number, name, at)| (*number, (*name).to_owned(), *at)).collect()
         };
         assert_eq!(number(&[], "a"), 0);
         assert_eq!(number(&known(&[(0, "a", 5), (1, "b", 6)]), "b"), 1);
         assert_eq!(number(&known(&[(0, "a", 5), (2, "b", 6)]), "c"), 1);
-        let mut all: Vec<Known> = (0..NUMBERS).map(|no| (no, format!("s{no}"), 100)).collect();
+        let mut all: Vec<ServerRow> = (0..NUMBERS).map(|no| (no, format!("s{no}"), 100)).collect();
         all[77].2 = 3;
         assert_eq!((number(&all, "new"), number(&all, "s5")), (77, 5));
     }

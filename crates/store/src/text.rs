@@ -151,7 +151,7 @@ pub(crate) fn steps(text: &str) -> Result<Vec<StepRecord>, String> {
 /// What was given with a trigger: values alone are a list, as they always were.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Given {
+enum TriggerInput {
     Params(Params),
     Both {
         #[serde(rename = "p", default, skip_serializing_if = "Vec::is_empty")]
@@ -164,21 +164,21 @@ enum Given {
 type Params = Vec<(Box<str>, Box<str>)>;
 
 /// `None` where nothing was given.
-pub(crate) fn given_text(promise: &Promise) -> Option<String> {
+pub(crate) fn trigger_input_text(promise: &Promise) -> Option<String> {
     let Promise { params, addresses, .. } = promise;
     if addresses.is_empty() {
         return (!params.is_empty()).then(|| to_json(params));
     }
     let addresses = addresses.iter().map(|address| address.as_str().into()).collect();
-    Some(to_json(&Given::Both { params: params.clone(), addresses }))
+    Some(to_json(&TriggerInput::Both { params: params.clone(), addresses }))
 }
 
 /// Values for parameters, and executors.
-pub(crate) fn given(text: Option<&str>) -> Result<(Params, Vec<Address>), String> {
+pub(crate) fn trigger_input(text: Option<&str>) -> Result<(Params, Vec<Address>), String> {
     let Some(text) = text else { return Ok(Default::default()) };
     match serde_json::from_str(text).map_err(|e| format!("params: {e}"))? {
-        Given::Params(params) => Ok((params, Vec::new())),
-        Given::Both { params, addresses } => {
+        TriggerInput::Params(params) => Ok((params, Vec::new())),
+        TriggerInput::Both { params, addresses } => {
             let address = |text: Box<str>| text.parse().map_err(|e| format!("params: {text:?}: {e}"));
             Ok((params, addresses.into_iter().map(address).collect::<Result<_, _>>()?))
         }
@@ -297,13 +297,13 @@ mod tests {
             steps_text(&[placed]),
             r#"[{"n":"a","s":"pending","p":[{"i":1,"t":2,"u":"http://10.0.0.1:9999/","l":9007199254740991,"b":7,"s":"running"}]}]"#
         );
-        assert_eq!(given_text(&promise(&["k"], &[])).unwrap(), r#"[["k","v"]]"#);
-        assert_eq!(given_text(&promise(&[], &["http://h"])).unwrap(), r#"{"u":["http://h"]}"#);
+        assert_eq!(trigger_input_text(&promise(&["k"], &[])).unwrap(), r#"[["k","v"]]"#);
+        assert_eq!(trigger_input_text(&promise(&[], &["http://h"])).unwrap(), r#"{"u":["http://h"]}"#);
         assert_eq!(
-            given_text(&promise(&["k"], &["http://h", "worker:w"])).unwrap(),
+            trigger_input_text(&promise(&["k"], &["http://h", "worker:w"])).unwrap(),
             r#"{"p":[["k","v"]],"u":["http://h","worker:w"]}"#
         );
-        assert_eq!(given_text(&promise(&[], &[])), None);
+        assert_eq!(trigger_input_text(&promise(&[], &[])), None);
         assert_eq!(holes_text(&[(1, 2)]).unwrap(), "[[1,2]]");
     }
 
@@ -311,8 +311,8 @@ mod tests {
     fn a_damaged_text_is_an_error_with_its_place() {
         assert!(steps("[{").unwrap_err().starts_with("steps: "));
         assert!(steps(r#"[{"n":"a","s":"odd"}]"#).unwrap_err().contains("\"odd\""));
-        assert!(given(Some("7")).is_err());
-        assert!(given(Some(r#"{"u":["nowhere"]}"#)).unwrap_err().contains("nowhere"));
+        assert!(trigger_input(Some("7")).is_err());
+        assert!(trigger_input(Some(r#"{"u":["nowhere"]}"#)).unwrap_err().contains("nowhere"));
         assert!(holes(Some("[[1]]")).is_err());
     }
 }

@@ -13,7 +13,7 @@ use cadran_exec::worker::{HubCounts, Presence};
 use cadran_exec::xxl::wire::RunResult;
 use cadran_exec::xxl::{RemoteCounts, RemoteLog};
 use cadran_exec::{Hub, Remote};
-use cadran_http::{DoorCounts, ExecutorDesk, ExecutorGroup, ExecutorLine, JobCall};
+use cadran_http::{ExecutorApi, ExecutorCallCounts, ExecutorGroup, ExecutorLine, JobCall};
 use cadran_place::{GROUPS_MAX, MEMBERS_MAX};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ pub struct Executors {
     /// Where jobs of executors are written, if that is allowed.
     files: OnceLock<Arc<JobFiles>>,
     /// What was counted at the door.
-    pub counts: Arc<DoorCounts>,
+    pub counts: Arc<ExecutorCallCounts>,
 }
 
 struct Known {
@@ -190,7 +190,7 @@ impl Executors {
     }
 }
 
-impl ExecutorDesk for Executors {
+impl ExecutorApi for Executors {
     fn seen(&self, group: GroupName, executor: Executor) -> Result<(), &'static str> {
         let now = self.clock.now().mono;
         let mut known = self.known();
@@ -356,7 +356,7 @@ fn read(file: &std::path::Path) -> Vec<(GroupName, Executor, Labels)> {
 }
 
 /// What is counted about executors, in Prometheus' text format. This is the only place that names these metrics.
-pub fn render_counts(calls: &DoorCounts, counts: &RemoteCounts, ours: &HubCounts) -> String {
+pub fn render_counts(calls: &ExecutorCallCounts, counts: &RemoteCounts, ours: &HubCounts) -> String {
     let mut text = calls.render();
     for (name, kind, help, value) in [
         ("orders_accepted_total", "counter", "Orders that executors took.", counts.accepted),

@@ -232,7 +232,7 @@ fn job_text(group: &GroupName, form: &JobForm, rests: bool, reading: &ReadOption
 fn seen(caller: &Caller) -> Result<(), String> {
     let late =
         || "the server did not look at its jobs folder in time; what is there counts when it does".to_owned();
-    caller.look_now(WRITE_TIMEOUT).then_some(()).ok_or_else(late)
+    caller.scan_now(WRITE_TIMEOUT).then_some(()).ok_or_else(late)
 }
 
 /// What is acknowledged is on disk.

@@ -86,7 +86,7 @@ pub fn read_job_file(jobs: &Path, source: &str, options: &ReadOptions) -> Option
 /// reopen.
 pub fn reload(caller: Caller) {
     tracing::info!("SIGHUP: reading the job files again");
-    tokio::task::spawn_blocking(move || match caller.look_now(defaults::RELOAD_TIME_MAX) {
+    tokio::task::spawn_blocking(move || match caller.scan_now(defaults::RELOAD_TIME_MAX) {
         true => tracing::info!("the job files were read again"),
         false => {
             let seconds = defaults::RELOAD_TIME_MAX.as_secs();

@@ -159,11 +159,11 @@ impl Directory {
         &self,
         operation: &'static str,
         key: &str,
-        work: impl Fn(&Place) -> io::Result<T> + Send + Sync + 'static,
+        work: impl Fn(&ObjectPath) -> io::Result<T> + Send + Sync + 'static,
     ) -> Result<T, FuzzError> {
-        let place = Place { root: self.root.clone(), path: self.root.join(key) };
-        let shown = place.path.display().to_string();
-        let (work, mut pause, mut left) = (Arc::new(move || work(&place)), RETRY_PAUSE, self.retries);
+        let object = ObjectPath { root: self.root.clone(), path: self.root.join(key) };
+        let shown = object.path.display().to_string();
+        let (work, mut pause, mut left) = (Arc::new(move || work(&object)), RETRY_PAUSE, self.retries);
         let done = loop {
             let once = work.clone();
             let done = tokio::task::spawn_blocking(move || once()).await;
@@ -196,12 +196,12 @@ fn is_worth_a_retry(error: &io::Error) -> bool {
 }
 
 /// One object of the directory.
-struct Place {
+struct ObjectPath {
     root: PathBuf,
     path: PathBuf,
 }
 
-impl Place {
+impl ObjectPath {
     /// A file that is missing because the whole directory is gone is not a missing object.
     fn check_root(&self) -> io::Result<()> {
         if self.root.is_dir() { Ok(()) } else { Err(io::Error::other("the directory of the store is gone")) }

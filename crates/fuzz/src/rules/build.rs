@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::events::{Event, Place};
+use crate::events::{CommitState, Event};
 use crate::files::BuildQueue;
 use crate::{CommitHash, Limits, Overload};
 
@@ -107,7 +107,7 @@ pub fn missing(queue: &BuildQueue, hashes: &[String], limits: &Limits) -> Option
         next.built.retain(|other| other != hash);
         append_failed(&mut next, hash, limits);
         let reason = "it counts as built, but its binaries have been missing for too long";
-        events.push(Event::moved("binary_missing", hash, Place::Built, Place::Failed, reason));
+        events.push(Event::moved("binary_missing", hash, CommitState::Built, CommitState::Failed, reason));
     }
     (!events.is_empty()).then_some((next, events))
 }
@@ -134,12 +134,12 @@ pub fn enqueue(
     hash: &str,
     front: bool,
 ) -> (Enqueued, Option<(BuildQueue, Event)>) {
-    let place = place_of(queue, hash);
+    let place = state_of(queue, hash);
     let moved_on = match place {
-        Place::Built => Some(Enqueued::AlreadyBuilt),
+        CommitState::Built => Some(Enqueued::AlreadyBuilt),
         _ if scheduled => Some(Enqueued::AlreadyScheduled),
-        Place::QueueFront => Some(Enqueued::AlreadyQueued),
-        Place::Queue if !front => Some(Enqueued::AlreadyQueued),
+        CommitState::QueueFront => Some(Enqueued::AlreadyQueued),
+        CommitState::Queue if !front => Some(Enqueued::AlreadyQueued),
         _ => None,
     };
     if let Some(moved_on) = moved_on {
@@ -150,10 +150,10 @@ pub fn enqueue(
     next.failed.retain(|other| other != hash);
     let (answer, after, reason) = if front {
         next.queue.insert(0, hash.to_string());
-        (Enqueued::AddedInFront, Place::QueueFront, "asked for, in front of all others")
+        (Enqueued::AddedInFront, CommitState::QueueFront, "asked for, in front of all others")
     } else {
         next.queue.push(hash.to_string());
-        (Enqueued::Added, Place::Queue, "asked for")
+        (Enqueued::Added, CommitState::Queue, "asked for")
     };
     (answer, Some((next, Event::moved("queued", hash, place, after, reason))))
 }
@@ -169,28 +169,28 @@ pub fn spell_out(
     let at = queue.queue.iter().position(|other| other == text)?;
     let mut next = queue.clone();
     next.queue.remove(at);
-    let gone = |what, why: String| Event::moved(what, text, Place::Queue, Place::Nowhere, why);
+    let gone = |what, why: String| Event::moved(what, text, CommitState::Queue, CommitState::Nowhere, why);
     let hash = match meant {
         Ok(hash) => hash,
         Err(why) => return Some((next, vec![gone("manual_refused", why.to_string())])),
     };
     let mut events = vec![gone("spelled_out", format!("{hash} is meant"))];
-    let place = place_of(&next, hash);
-    if matches!(place, Place::Nowhere | Place::Failed) && !scheduled {
+    let place = state_of(&next, hash);
+    if matches!(place, CommitState::Nowhere | CommitState::Failed) && !scheduled {
         next.failed.retain(|other| other != hash);
         next.queue.insert(at.min(next.queue.len()), hash.to_string());
-        events.push(Event::moved("manual_add", hash, place, Place::Queue, format!("typed as {text}")));
+        events.push(Event::moved("manual_add", hash, place, CommitState::Queue, format!("typed as {text}")));
     }
     Some((next, events))
 }
 
 /// Where the queue file has a commit.
-pub fn place_of(queue: &BuildQueue, hash: &str) -> Place {
+pub fn state_of(queue: &BuildQueue, hash: &str) -> CommitState {
     match queue.queue.iter().position(|other| other == hash) {
-        Some(0) => Place::QueueFront,
-        Some(_) => Place::Queue,
-        None if queue.built.iter().any(|other| other == hash) => Place::Built,
-        None if queue.failed.iter().any(|other| other == hash) => Place::Failed,
-        None => Place::Nowhere,
+        Some(0) => CommitState::QueueFront,
+        Some(_) => CommitState::Queue,
+        None if queue.built.iter().any(|other| other == hash) => CommitState::Built,
+        None if queue.failed.iter().any(|other| other == hash) => CommitState::Failed,
+        None => CommitState::Nowhere,
     }
 }

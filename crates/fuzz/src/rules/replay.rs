@@ -1,11 +1,11 @@
 //! What the files should say, by the record; and what somebody else made of them.
 
-use crate::events::{Event, Place};
+use crate::events::{CommitState, Event};
 use crate::files::{BuildQueue, Entry, Schedule};
 
 /// Where every commit is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Picture {
+pub struct StateSnapshot {
     /// `queue`, oldest first.
     pub queue: Vec<String>,
     /// `built`.
@@ -16,10 +16,10 @@ pub struct Picture {
     pub schedule: Vec<(String, u64)>,
 }
 
-impl Picture {
+impl StateSnapshot {
     /// What the files say.
-    pub fn of(queue: &BuildQueue, schedule: &Schedule) -> Picture {
-        Picture {
+    pub fn of(queue: &BuildQueue, schedule: &Schedule) -> StateSnapshot {
+        StateSnapshot {
             queue: queue.queue.clone(),
             built: queue.built.clone(),
             failed: queue.failed.clone(),
@@ -28,38 +28,41 @@ impl Picture {
     }
 
     /// The places of a commit. More than one is a mistake, and what a crash between two puts leaves.
-    pub fn places(&self, hash: &str) -> Vec<Place> {
+    pub fn states(&self, hash: &str) -> Vec<CommitState> {
         let mut places = Vec::new();
-        for (list, place) in
-            [(&self.queue, Place::Queue), (&self.built, Place::Built), (&self.failed, Place::Failed)]
-        {
+        for (list, place) in [
+            (&self.queue, CommitState::Queue),
+            (&self.built, CommitState::Built),
+            (&self.failed, CommitState::Failed),
+        ] {
             if list.iter().any(|other| other == hash) {
                 places.push(place);
             }
         }
         let entry = self.schedule.iter().find(|(other, _)| other == hash);
-        places.extend(entry.map(|(_, count)| Place::Scheduled(*count)));
+        places.extend(entry.map(|(_, count)| CommitState::Scheduled(*count)));
         places
     }
 
     /// Everything that was recorded since, in order. `failed` keeps the newest ones, as the rules do.
-    pub fn replay(mut self, events: &[Event], failed_max: usize) -> Picture {
+    pub fn replay(mut self, events: &[Event], failed_max: usize) -> StateSnapshot {
         for event in events.iter().filter(|event| event.is_move() && !event.hash.is_empty()) {
-            self.play(event);
+            self.apply(event);
             let beyond = self.failed.len().saturating_sub(failed_max);
             self.failed.drain(..beyond);
         }
         self
     }
 
-    fn play(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event) {
         let hash = event.hash.as_str();
-        let stays = matches!(event.after, Place::Scheduled(_)) && matches!(event.before, Place::Scheduled(_));
+        let stays = matches!(event.after, CommitState::Scheduled(_))
+            && matches!(event.before, CommitState::Scheduled(_));
         for list in [&mut self.queue, &mut self.built, &mut self.failed] {
             list.retain(|other| other != hash);
         }
         match event.after {
-            Place::Scheduled(count) if stays => {
+            CommitState::Scheduled(count) if stays => {
                 match self.schedule.iter_mut().find(|(other, _)| other == hash) {
                     Some((_, known)) => *known = count,
                     None => self.schedule.push((hash.into(), count)),
@@ -68,12 +71,12 @@ impl Picture {
             after => {
                 self.schedule.retain(|(other, _)| other != hash);
                 match after {
-                    Place::Nowhere => {}
-                    Place::Queue => self.queue.push(hash.into()),
-                    Place::QueueFront => self.queue.insert(0, hash.into()),
-                    Place::Built => self.built.push(hash.into()),
-                    Place::Failed => self.failed.push(hash.into()),
-                    Place::Scheduled(count) => self.schedule.push((hash.into(), count)),
+                    CommitState::Nowhere => {}
+                    CommitState::Queue => self.queue.push(hash.into()),
+                    CommitState::QueueFront => self.queue.insert(0, hash.into()),
+                    CommitState::Built => self.built.push(hash.into()),
+                    CommitState::Failed => self.failed.push(hash.into()),
+                    CommitState::Scheduled(count) => self.schedule.push((hash.into(), count)),
                 }
             }
         }
@@ -96,7 +99,7 @@ impl Picture {
 
 /// What is not as the record says: somebody edited a file, or another tool wrote it. A commit that appeared is a manual
 /// trigger, one that vanished is cancelled.
-pub fn edits(expected: &Picture, actual: &Picture) -> Vec<Event> {
+pub fn edits(expected: &StateSnapshot, actual: &StateSnapshot) -> Vec<Event> {
     let mut hashes: Vec<&String> = Vec::new();
     for picture in [expected, actual] {
         hashes.extend(picture.queue.iter().chain(&picture.built).chain(&picture.failed));
@@ -104,14 +107,14 @@ pub fn edits(expected: &Picture, actual: &Picture) -> Vec<Event> {
     }
     hashes.sort();
     hashes.dedup();
-    let last = |places: Vec<Place>| places.last().copied().unwrap_or(Place::Nowhere);
+    let last = |places: Vec<CommitState>| places.last().copied().unwrap_or(CommitState::Nowhere);
     let mut events = Vec::new();
     for hash in hashes {
-        let (before, after) = (last(expected.places(hash)), last(actual.places(hash)));
+        let (before, after) = (last(expected.states(hash)), last(actual.states(hash)));
         let (what, reason) = match (before, after) {
             (before, after) if before == after => continue,
-            (Place::Nowhere, _) => ("manual_add", "added by hand or by another tool"),
-            (_, Place::Nowhere) => ("manual_cancel", "removed by hand or by another tool"),
+            (CommitState::Nowhere, _) => ("manual_add", "added by hand or by another tool"),
+            (_, CommitState::Nowhere) => ("manual_cancel", "removed by hand or by another tool"),
             _ => ("manual_change", "changed by hand or by another tool"),
         };
         events.push(Event::moved(what, hash, before, after, reason));

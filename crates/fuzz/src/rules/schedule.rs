@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::events::{Event, Place};
+use crate::events::{CommitState, Event};
 use crate::files::{Entry, Schedule};
 use crate::{Limits, Overload};
 
@@ -29,7 +29,13 @@ pub fn append(schedule: &Schedule, hashes: &[String]) -> Option<(Schedule, Vec<E
         if next.find(hash).is_none() {
             next.entries.push(Entry::new(hash, 0));
             let reason = "built, and both binaries are there";
-            events.push(Event::moved("handed_over", hash, Place::Built, Place::Scheduled(0), reason));
+            events.push(Event::moved(
+                "handed_over",
+                hash,
+                CommitState::Built,
+                CommitState::Scheduled(0),
+                reason,
+            ));
         }
     }
     (!events.is_empty()).then_some((next, events))
@@ -50,8 +56,8 @@ pub fn tidy(schedule: &Schedule, facts: &Facts, limits: &Limits) -> Option<(Sche
     let mut events = Vec::new();
     let mut leave = |entry: Entry, what: &str, reason: String| {
         let what = if entry.fuzz_count == 0 { EXPIRED_UNFUZZED } else { what };
-        let before = Place::Scheduled(entry.fuzz_count);
-        events.push(Event::moved(what, &entry.hash, before, Place::Nowhere, reason));
+        let before = CommitState::Scheduled(entry.fuzz_count);
+        events.push(Event::moved(what, &entry.hash, before, CommitState::Nowhere, reason));
     };
     let gone = |entry: &mut Entry| facts.gone.contains(&entry.hash) && !facts.pinned.contains(&entry.hash);
     for entry in next.entries.extract_if(.., gone) {
@@ -112,14 +118,20 @@ pub fn fuzzed(
     let mut events = vec![Event::moved(
         "fuzzed",
         hash,
-        Place::Scheduled(before),
-        Place::Scheduled(raise_to),
+        CommitState::Scheduled(before),
+        CommitState::Scheduled(raise_to),
         "its fuzz run has ended",
     )];
     if next.entries.len() > limits.schedule_min && next.entries.iter().all(|entry| entry.fuzz_count <= 1) {
         next.entries.remove(at);
         let reason = format!("just fuzzed, of more than {}", limits.schedule_min);
-        events.push(Event::moved("trimmed", hash, Place::Scheduled(raise_to), Place::Nowhere, reason));
+        events.push(Event::moved(
+            "trimmed",
+            hash,
+            CommitState::Scheduled(raise_to),
+            CommitState::Nowhere,
+            reason,
+        ));
     }
     Some((next, events))
 }
@@ -128,9 +140,9 @@ pub fn fuzzed(
 pub fn retest(schedule: &Schedule, hash: &str) -> (Schedule, Event) {
     let mut next = schedule.clone();
     let before = match next.entries.iter().position(|entry| entry.hash == hash) {
-        Some(at) => Place::Scheduled(next.entries.remove(at).fuzz_count),
-        None => Place::Nowhere,
+        Some(at) => CommitState::Scheduled(next.entries.remove(at).fuzz_count),
+        None => CommitState::Nowhere,
     };
     next.entries.insert(0, Entry::new(hash, 0));
-    (next, Event::moved("retest", hash, before, Place::Scheduled(0), "asked for"))
+    (next, Event::moved("retest", hash, before, CommitState::Scheduled(0), "asked for"))
 }

@@ -8,9 +8,9 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::builder::Built;
+use super::pass_runner::{PassRunner, Scratch, Why, local};
+use super::reproduction::UnpackedBinary;
 use super::transcript::Transcript;
-use super::trial::Bench;
-use super::workshop::{Scratch, Why, Workshop, local};
 use super::{Boundary, Crash, CrashStatus, Project};
 use crate::{BinaryKind, BuildOutcome, CommitHash, Files, FuzzError, History, Resolved};
 
@@ -55,7 +55,7 @@ const COMMITS_MAX: usize = 1_000;
 /// Commits between the two sides of an answer that are named.
 const UNTRIED_MAX: usize = 50;
 
-impl Workshop {
+impl PassRunner {
     /// Searches over the commits that have binaries. With `build`, those that have none are built here, for this search
     /// alone; one that does not build is passed over.
     pub async fn bisect(
@@ -77,7 +77,7 @@ impl Workshop {
         line.reverse();
         let built = self.production_binaries().await?;
         let mut search =
-            Search { workshop: self, line, built, build, input, scratch, known: BTreeMap::new(), benches: 0 };
+            Search { runner: self, line, built, build, input, scratch, known: BTreeMap::new(), benches: 0 };
         let (found, why_not) = match search.run(crash, question).await? {
             Ok(boundary) => (Some(boundary), None),
             Err(why) => (None, Some(why)),
@@ -162,7 +162,7 @@ enum Behaviour {
 }
 
 struct Search<'w> {
-    workshop: &'w Workshop,
+    runner: &'w PassRunner,
     /// The branch, oldest first.
     line: Vec<CommitHash>,
     built: BTreeSet<String>,
@@ -211,7 +211,7 @@ impl Search<'_> {
             }
         };
         loop {
-            if self.workshop.why_halted() == Some(Why::Asked) {
+            if self.runner.why_halted() == Some(Why::Asked) {
                 return Ok(Err("stopped".into()));
             }
             let open: BTreeSet<usize> = (low + 1..high).filter(|at| self.can_try(*at)).collect();
@@ -250,35 +250,34 @@ impl Search<'_> {
         let dir = self.scratch.path().join(format!("bin-{}", self.benches));
         let behaviour = match self.bench(&commit, &dir).await? {
             None => Behaviour::DoesNotBuild,
-            Some(bench) => match self.workshop.try_input(&bench, &self.input, &self.scratch).await?.crashed {
+            Some(bench) => match self.runner.try_input(&bench, &self.input, &self.scratch).await?.crashed {
                 0 => Behaviour::Works,
                 _ => Behaviour::Crashes,
             },
         };
         let _ = fs::remove_dir_all(&dir);
-        self.workshop.watcher.say(&format!("{} {}", commit.short(), behaviour.word()));
+        self.runner.watcher.say(&format!("{} {}", commit.short(), behaviour.word()));
         self.known.insert(at, behaviour);
         Ok(behaviour)
     }
 
-    async fn bench(&self, commit: &CommitHash, dir: &Path) -> Result<Option<Bench>, FuzzError> {
-        if let Some(bench) = self.workshop.bench(commit, dir).await? {
+    async fn bench(&self, commit: &CommitHash, dir: &Path) -> Result<Option<UnpackedBinary>, FuzzError> {
+        if let Some(bench) = self.runner.bench(commit, dir).await? {
             return Ok(Some(bench));
         }
         if !self.build {
             return Ok(None);
         }
-        let scratch = self.workshop.scratch()?;
-        let tree = self.workshop.tree(commit, &scratch).await?;
+        let scratch = self.runner.scratch()?;
+        let tree = self.runner.tree(commit, &scratch).await?;
         fs::create_dir_all(dir).map_err(|error| local(dir, &error))?;
-        let deadline = Instant::now() + self.workshop.pipeline.target().budgets.build;
+        let deadline = Instant::now() + self.runner.pipeline.target().budgets.build;
         let mut transcript = Transcript::default();
         let kind = BinaryKind::Production;
-        match self.workshop.build_kind(commit, kind, &tree, dir, deadline, &mut transcript).await? {
+        match self.runner.build_kind(commit, kind, &tree, dir, deadline, &mut transcript).await? {
             Built::Outcome(BuildOutcome::Built) => {
-                let project =
-                    Project { root: Some(tree), ignored: self.workshop.tools.ignored_frames.clone() };
-                Ok(Some(Bench { commit: commit.clone(), bin: dir.to_path_buf(), project }))
+                let project = Project { root: Some(tree), ignored: self.runner.tools.ignored_frames.clone() };
+                Ok(Some(UnpackedBinary { commit: commit.clone(), bin: dir.to_path_buf(), project }))
             }
             Built::Outcome(BuildOutcome::Failed(_)) | Built::Stopped => Ok(None),
             Built::Outcome(BuildOutcome::Trouble(why)) => Err(FuzzError::Input(why)),
@@ -288,10 +287,10 @@ impl Search<'_> {
     /// The answer, with the commits between its two sides that could have been it.
     async fn boundary(&self, low: Option<usize>, high: usize) -> Result<Boundary, FuzzError> {
         let mut untried = Vec::new();
-        let filter = &self.workshop.pipeline.target().filter;
+        let filter = &self.runner.pipeline.target().filter;
         for at in low.map_or(0..0, |low| low + 1..high).take(UNTRIED_MAX) {
             // One that changes no source cannot have been it.
-            let matters = match self.workshop.repository.resolve(self.line[at].as_str()).await? {
+            let matters = match self.runner.repository.resolve(self.line[at].as_str()).await? {
                 Resolved::Commit(commit) => match commit.files {
                     Files::Read(files) => filter.takes_any(&files),
                     Files::Unreadable(_) => true,
@@ -306,7 +305,7 @@ impl Search<'_> {
             commit: self.line[high].to_string(),
             after: low.map(|low| self.line[low].to_string()),
             untried,
-            found_at: self.workshop.pipeline.now(),
+            found_at: self.runner.pipeline.now(),
         })
     }
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use cadran_exec::Ending;
 use tokio::time::{Duration, Instant};
 
+use super::pass_runner::{CommandLine, MANIFEST, Manifest, PassRunner, Scratch, Why, local, pack};
 use super::transcript::Transcript;
-use super::workshop::{Line, MANIFEST, Manifest, Scratch, Why, Workshop, local, pack};
 use crate::{BinaryKind, BuildOutcome, Claim, CommitHash, Condition, FuzzError, NextBuild};
 
 /// What a builder pass did.
@@ -39,7 +39,7 @@ pub(crate) enum Built {
     Stopped,
 }
 
-impl Workshop {
+impl PassRunner {
     /// Builds the next commit of the queue, or the one that is named.
     pub async fn build(&self, named: Option<&CommitHash>) -> Result<BuildPass, FuzzError> {
         let claim = match named {
@@ -127,7 +127,7 @@ impl Workshop {
             BinaryKind::Coverage => &commands.coverage,
         };
         let began = Instant::now();
-        let line = Line {
+        let line = CommandLine {
             text,
             dir: tree,
             budget: deadline.saturating_duration_since(began),
@@ -237,8 +237,8 @@ impl Workshop {
 }
 
 /// Where the log of a piece of work on a commit lies.
-pub(crate) fn log_key(workshop: &Workshop, commit: &CommitHash, name: &str) -> String {
-    workshop.keys().other(&format!("logs/{commit}/{name}.log"))
+pub(crate) fn log_key(runner: &PassRunner, commit: &CommitHash, name: &str) -> String {
+    runner.keys().other(&format!("logs/{commit}/{name}.log"))
 }
 
 /// How long a moment may be that is no waste.

@@ -9,8 +9,8 @@ use std::path::Path;
 use cadran_exec::Ending;
 use tokio::time::Duration;
 
+use super::pass_runner::{CommandLine, PassRunner, Scratch, local, pack, unpack};
 use super::transcript::Transcript;
-use super::workshop::{Line, Scratch, Workshop, local, pack, unpack};
 use crate::bucket::nonce;
 use crate::{CommitHash, FuzzError};
 
@@ -28,7 +28,7 @@ pub(crate) struct Packs {
     keys: Vec<String>,
 }
 
-impl Workshop {
+impl PassRunner {
     /// Fills `dir` with the shared corpus and the seeds of the commit. Returns what it was made from.
     pub(crate) async fn corpus_down(
         &self,
@@ -87,7 +87,7 @@ impl Workshop {
         let merged = scratch.dir("merged")?;
         let from = match &self.tools.merge {
             Some(text) if before > 0 && self.why_halted().is_none() => {
-                let line = Line {
+                let line = CommandLine {
                     text,
                     dir: scratch.path(),
                     budget,

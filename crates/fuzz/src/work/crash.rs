@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::workshop::Workshop;
-use super::{Frame, Sighting};
-use crate::swap::Patience;
+use super::pass_runner::PassRunner;
+use super::{CrashSignature, Frame};
+use crate::state_file::ConflictRetry;
 use crate::{CommitHash, Condition, Failure, FuzzError, Put};
 
 /// What is known of one bucket: crashes that have their first project frame in common.
@@ -90,7 +90,7 @@ pub struct Boundary {
 /// A crash that was tried again.
 #[derive(Clone, Debug)]
 pub(crate) struct Tried {
-    pub(crate) sighting: Sighting,
+    pub(crate) signature: CrashSignature,
     pub(crate) input: Vec<u8>,
     pub(crate) reproduced: u32,
     pub(crate) tries: u32,
@@ -104,17 +104,17 @@ const CRASHES_MAX: usize = 10_000;
 /// How often one bucket may lead to the next.
 const MERGES_MAX: usize = 16;
 
-/// The bucket of a sighting: by its frame, or of this commit alone.
-pub(crate) fn bucket_of(sighting: &Sighting, commit: &CommitHash) -> String {
-    let text = match &sighting.frame {
+/// The bucket of a signature: by its frame, or of this commit alone.
+pub(crate) fn bucket_of(signature: &CrashSignature, commit: &CommitHash) -> String {
+    let text = match &signature.frame {
         Some(frame) => format!("frame\n{}\n{}", frame.function, frame.file),
         None => format!("commit\n{commit}"),
     };
     blake3::hash(text.as_bytes()).to_hex().as_str()[..12].to_owned()
 }
 
-impl Workshop {
-    /// Every bucket, newest sighting first.
+impl PassRunner {
+    /// Every bucket, newest signature first.
     pub async fn crashes(&self) -> Result<Vec<Crash>, FuzzError> {
         let mut crashes = Vec::new();
         for object in self.bucket().list(&self.keys().other("crashes/"), None).await? {
@@ -171,7 +171,7 @@ impl Workshop {
         mut change: impl FnMut(Option<Crash>) -> Option<Crash>,
     ) -> Result<Option<Crash>, FuzzError> {
         let key = self.crash_key(id, "crash.json");
-        let mut patience = Patience::new(&key);
+        let mut retry = ConflictRetry::new(&key);
         loop {
             let object = self.bucket().get(&key).await?;
             let (known, condition) = match object {
@@ -186,7 +186,7 @@ impl Workshop {
             let bytes = serde_json::to_vec_pretty(&next).unwrap_or_default();
             match self.bucket().put(&key, &bytes, &condition).await? {
                 Put::Written(_) => return Ok(Some(next)),
-                Put::Conflict => patience.conflict().await?,
+                Put::Conflict => retry.conflict().await?,
             }
         }
     }
@@ -214,7 +214,7 @@ impl Workshop {
         commit: &CommitHash,
         tried: &Tried,
     ) -> Result<(Crash, bool), FuzzError> {
-        let id = self.home_of(bucket_of(&tried.sighting, commit)).await?;
+        let id = self.home_of(bucket_of(&tried.signature, commit)).await?;
         let now = self.pipeline.now();
         let confirmed = tried.reproduced > 0;
         let size = tried.input.len() as u64;
@@ -230,9 +230,9 @@ impl Workshop {
                 is_new = known.is_none();
                 let fresh = || Crash {
                     id: id.clone(),
-                    title: tried.sighting.title(),
-                    kind: tried.sighting.kind.clone(),
-                    frame: tried.sighting.frame.clone(),
+                    title: tried.signature.title(),
+                    kind: tried.signature.kind.clone(),
+                    frame: tried.signature.frame.clone(),
                     status: CrashStatus::Unconfirmed,
                     first_commit: commit.to_string(),
                     first_seen_at: now,
@@ -305,20 +305,20 @@ fn is_improved(known: &Crash, tried: &Tried) -> bool {
 mod tests {
     use super::*;
 
-    fn sighting(frame: Option<(&str, &str)>) -> Sighting {
+    fn signature(frame: Option<(&str, &str)>) -> CrashSignature {
         let frame = frame.map(|(function, file)| Frame { function: function.into(), file: file.into() });
-        Sighting { kind: "crash".into(), frame }
+        CrashSignature { kind: "crash".into(), frame }
     }
 
     #[test]
     fn the_frame_names_the_bucket_and_without_one_the_commit_does() {
         let (a, b) = (CommitHash::full(&"a".repeat(40)), CommitHash::full(&"b".repeat(40)));
         let (a, b) = (a.expect("a hash"), b.expect("a hash"));
-        let framed = sighting(Some(("f", "a.cpp")));
+        let framed = signature(Some(("f", "a.cpp")));
         assert_eq!(bucket_of(&framed, &a), bucket_of(&framed, &b));
-        assert_ne!(bucket_of(&framed, &a), bucket_of(&sighting(Some(("g", "a.cpp"))), &a));
+        assert_ne!(bucket_of(&framed, &a), bucket_of(&signature(Some(("g", "a.cpp"))), &a));
         // No sanitiser, no claim of sameness across commits.
-        assert_ne!(bucket_of(&sighting(None), &a), bucket_of(&sighting(None), &b));
-        assert_eq!(bucket_of(&sighting(None), &a), bucket_of(&sighting(None), &a));
+        assert_ne!(bucket_of(&signature(None), &a), bucket_of(&signature(None), &b));
+        assert_eq!(bucket_of(&signature(None), &a), bucket_of(&signature(None), &a));
     }
 }

@@ -11,10 +11,10 @@ use tokio::time::{Duration, Instant};
 
 use super::builder::{MOMENT, log_key};
 use super::corpus::{ASIDE, count, name_of};
+use super::pass_runner::{CommandLine, Fuzzing, PassRunner, Scratch, Why, local};
+use super::reproduction::{UnpackedBinary, seconds};
 use super::transcript::Transcript;
-use super::trial::{Bench, seconds};
-use super::workshop::{Fuzzing, Line, Scratch, Why, Workshop, local};
-use super::{Boundary, Crash, CrashStatus, Pulse};
+use super::{Boundary, Crash, CrashStatus, FuzzerStats};
 use crate::{AfterCrash, Claim, CommitHash, Condition, FuzzError, FuzzOutcome};
 
 /// What a fuzzer pass did.
@@ -81,7 +81,7 @@ const RETEST_PART: u32 = 10;
 /// Looks at the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-impl Workshop {
+impl PassRunner {
     /// Fuzzes the commit that was fuzzed least, or the one that is named. `began` is when the pass began: the budget
     /// counts from there.
     pub async fn fuzz(&self, named: Option<&CommitHash>, began: Instant) -> Result<FuzzPass, FuzzError> {
@@ -202,18 +202,18 @@ impl Workshop {
             }
             report.rounds = round;
             let crashes = run.scratch.dir(&format!("crashes-{round}"))?;
-            let (ending, said, pulse, took) = self.round(run, &crashes, left, report).await?;
+            let (ending, said, stats, took) = self.round(run, &crashes, left, report).await?;
             transcript.take(&said.bytes());
             report.seconds = report.seconds.saturating_add(seconds(took));
-            report.executions = report.executions.saturating_add(pulse.executions);
-            report.coverage = report.coverage.max(pulse.coverage);
+            report.executions = report.executions.saturating_add(stats.executions);
+            report.coverage = report.coverage.max(stats.coverage);
             let found = self.take_crashes(run, &crashes, &said, &mut examined, report).await?;
-            barren = if pulse.executions == 0 { barren + 1 } else { 0 };
+            barren = if stats.executions == 0 { barren + 1 } else { 0 };
             match ending {
                 Ending::Stopped | Ending::OutOfTime => break,
                 // By itself, and not because of a crash: it has had enough.
                 Ending::Exited(0) => break,
-                _ if found == 0 && pulse.executions == 0 => {
+                _ if found == 0 && stats.executions == 0 => {
                     let how = describe(ending);
                     let said = said.reason();
                     return Err(FuzzError::Input(format!(
@@ -234,7 +234,7 @@ impl Workshop {
         crashes: &Path,
         left: Duration,
         report: &FuzzReport,
-    ) -> Result<(Ending, Transcript, Pulse, Duration), FuzzError> {
+    ) -> Result<(Ending, Transcript, FuzzerStats, Duration), FuzzError> {
         let began = Instant::now();
         let mut variables = vec![
             ("CADRAN_COMMIT", run.bench.commit.as_str().into()),
@@ -244,13 +244,13 @@ impl Workshop {
             ("CADRAN_SECONDS", seconds(left).to_string().into()),
         ];
         variables.extend(run.map.map(|map| ("CADRAN_COVERAGE", map.into())));
-        let line = Line {
+        let line = CommandLine {
             text: &self.pipeline.target().commands.fuzz,
             dir: run.scratch.path(),
             budget: left,
             variables,
         };
-        let heard = Mutex::new((Pulse::default(), None::<u64>));
+        let heard = Mutex::new((FuzzerStats::default(), None::<u64>));
         let mut transcript = Transcript::default();
         let ending = {
             let hear = |line: &str| {
@@ -265,10 +265,10 @@ impl Workshop {
                 tokio::select! {
                     ended = &mut running => break ended?,
                     () = tokio::time::sleep(LOOK_EVERY) => {
-                        let (pulse, first) = *heard.lock().unwrap_or_else(PoisonError::into_inner);
+                        let (stats, first) = *heard.lock().unwrap_or_else(PoisonError::into_inner);
                         self.watcher.fuzzing(&Fuzzing {
-                            pulse,
-                            coverage_new: first.map_or(0, |first| pulse.coverage.saturating_sub(first)),
+                            stats,
+                            coverage_new: first.map_or(0, |first| stats.coverage.saturating_sub(first)),
                             crashes: report.crashes_seen.len() as u64 + count(crashes)? as u64,
                             left: run.stop_at.saturating_duration_since(Instant::now()),
                         });
@@ -276,8 +276,8 @@ impl Workshop {
                 }
             }
         };
-        let (pulse, _) = heard.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((ending, transcript, pulse, began.elapsed()))
+        let (stats, _) = heard.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok((ending, transcript, stats, began.elapsed()))
     }
 
     /// Examines what a round has found. Returns how many inputs there were.
@@ -324,7 +324,7 @@ impl Workshop {
     /// again is open.
     async fn retest_known(
         &self,
-        bench: &Bench,
+        bench: &UnpackedBinary,
         stop_at: Instant,
         scratch: &Scratch,
         report: &mut FuzzReport,
@@ -353,16 +353,16 @@ impl Workshop {
     /// descendant of the one that crashed.
     pub(crate) async fn retest_one(
         &self,
-        bench: &Bench,
+        bench: &UnpackedBinary,
         crash: &Crash,
         scratch: &Scratch,
     ) -> Result<Option<CrashStatus>, FuzzError> {
         let input = scratch.path().join(format!("known-{}", crash.id));
         let bytes = self.crash_input(&crash.id).await?;
         fs::write(&input, bytes).map_err(|error| local(&input, &error))?;
-        let trial = self.try_input(bench, &input, scratch).await?;
+        let reproduction = self.try_input(bench, &input, scratch).await?;
         let (commit, now) = (bench.commit.to_string(), self.pipeline.now());
-        if trial.crashed > 0 {
+        if reproduction.crashed > 0 {
             let is_later = self.is_behind(&crash.last_commit, &bench.commit).await?;
             self.edit_crash(&crash.id, |known| {
                 let mut next = known?;
@@ -402,7 +402,7 @@ impl Workshop {
 
 /// What every round of a run has in common.
 struct Run<'a> {
-    bench: &'a Bench,
+    bench: &'a UnpackedBinary,
     corpus: &'a Path,
     map: Option<&'a Path>,
     stop_at: Instant,

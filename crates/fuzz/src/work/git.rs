@@ -211,7 +211,7 @@ impl Repository {
         }
         let mut command = self.command(None);
         command.args(["merge-base", "--is-ancestor", old.as_str(), new.as_str()]);
-        let (ending, _, said) = self.play(command, None).await?;
+        let (ending, _, said) = self.run_command(command, None).await?;
         match ending {
             Ending::Exited(0) => Ok(true),
             Ending::Exited(1) => Ok(false),
@@ -241,7 +241,7 @@ impl Repository {
         let mut command = self.command(None);
         command.args(["fetch", "--quiet", "--force", "--no-tags", "--no-write-fetch-head", "--refmap="]);
         command.args(["--no-recurse-submodules", "--no-show-forced-updates", "--", &self.url, what]);
-        let (ending, _, said) = self.play(command, Some(self.limits.bytes)).await?;
+        let (ending, _, said) = self.run_command(command, Some(self.limits.bytes)).await?;
         match ending {
             Ending::Exited(0) => Ok(()),
             other => Err(failed("fetch", other, &said)),
@@ -260,7 +260,7 @@ impl Repository {
             command = self.bare_command();
         }
         command.args(args);
-        let (ending, out, said) = self.play(command, None).await?;
+        let (ending, out, said) = self.run_command(command, None).await?;
         match ending {
             Ending::Exited(0) => Ok(out),
             other => Err(failed(args.first().unwrap_or(&"git"), other, &said)),
@@ -295,7 +295,7 @@ impl Repository {
     }
 
     /// Runs one git command, with a bound on the size of the clone while it works.
-    async fn play(
+    async fn run_command(
         &self,
         command: Command,
         bytes_max: Option<u64>,
@@ -313,7 +313,7 @@ impl Repository {
             loop {
                 tokio::select! {
                     ended = &mut running => break ended,
-                    () = asked(&mut outer), if !is_stopping => {
+                    () = stop_requested(&mut outer), if !is_stopping => {
                         is_stopping = true;
                         stopper.send_replace(true);
                     }
@@ -347,7 +347,7 @@ impl Repository {
     async fn kind(&self, name: &str) -> Result<Option<String>, HistoryError> {
         let mut command = self.command(None);
         command.args(["cat-file", "-t", name]);
-        let (ending, out, said) = self.play(command, None).await?;
+        let (ending, out, said) = self.run_command(command, None).await?;
         match ending {
             Ending::Exited(0) => Ok(Some(String::from_utf8_lossy(&out).trim().to_owned())),
             Ending::Exited(_) => Ok(None),
@@ -517,7 +517,7 @@ impl Row {
 }
 
 /// Until a stop is asked for; also when nobody is left who could.
-async fn asked(stop: &mut watch::Receiver<bool>) {
+async fn stop_requested(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 

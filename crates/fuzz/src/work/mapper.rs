@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::builder::log_key;
 use super::corpus::{ASIDE, count, name_of, narrow};
 use super::fuzzer::FuzzReport;
+use super::pass_runner::{CommandLine, PassRunner, Scratch, local, pack, unpack};
 use super::transcript::Transcript;
-use super::workshop::{Line, Scratch, Workshop, local, pack, unpack};
 use crate::{BinaryKind, BuildQueue, CommitHash, Condition, FuzzError, Schedule};
 
 /// What a coverage pass did.
@@ -51,7 +51,7 @@ const MAPS_MAX: usize = 3;
 /// A coverage command that prints nothing of note leaves this much behind at most.
 const MAP_BYTES_MAX: u64 = 1 << 30;
 
-impl Workshop {
+impl PassRunner {
     /// Makes a map with the newest commit that has binaries, or the one that is named.
     pub async fn map(&self, named: Option<&CommitHash>) -> Result<MapPass, FuzzError> {
         if self.pipeline.target().commands.map.is_none() {
@@ -108,7 +108,7 @@ impl Workshop {
         let known = names(corpus)?;
         let out = scratch.dir("map")?;
         let tree = self.tree(commit, scratch).await?;
-        let line = Line {
+        let line = CommandLine {
             text,
             dir: &tree,
             budget: self.tools.coverage_timeout,

@@ -6,7 +6,7 @@ use cadran_fuzz::rules::build::{self, BuildPick, Enqueued};
 use cadran_fuzz::rules::detect::{detect, fresh};
 use cadran_fuzz::rules::forecast::forecast;
 use cadran_fuzz::rules::schedule::{self, Facts};
-use cadran_fuzz::{BuildQueue, Commit, Entry, FileFilter, Files, Limits, Overload, Place, Schedule};
+use cadran_fuzz::{BuildQueue, Commit, CommitState, Entry, FileFilter, Files, Limits, Overload, Schedule};
 
 use crate::support::{START, commit, hash, number};
 
@@ -114,7 +114,7 @@ fn h09_h10_a_fresh_start_takes_the_newest_four() {
     assert_eq!(numbers(&detected.queue), ["4", "7", "8"]);
 }
 
-fn taken(pick: BuildPick) -> String {
+fn claimed_hashes(pick: BuildPick) -> String {
     match pick {
         BuildPick::Take { hash, covers } => {
             let covers: Vec<String> = covers.iter().map(|hash| number(hash)).collect();
@@ -129,7 +129,7 @@ fn taken(pick: BuildPick) -> String {
 fn rule_11_the_first_unclaimed_commit_is_built() {
     let check = |waiting: &[u32], claimed: &[u32], expected: &str| {
         let pick = build::pick(&queue(waiting, &[], &[]), &set(claimed), Overload::Fair, 0, 4);
-        assert_eq!(taken(pick), expected);
+        assert_eq!(claimed_hashes(pick), expected);
     };
     check(&[1, 2, 3], &[], "1 covers []");
     check(&[1, 2, 3], &[1], "2 covers []");
@@ -158,7 +158,7 @@ fn h13_adding_a_failed_commit_again_takes_it_out_of_failed() {
     let (answer, next) = build::enqueue(&queue(&[1], &[], &[2, 3]), false, hash(2).as_str(), false);
     let (next, event) = next.unwrap();
     assert_eq!((answer, next), (Enqueued::Added, queue(&[1, 2], &[], &[3])));
-    assert_eq!((event.before, event.after), (Place::Failed, Place::Queue));
+    assert_eq!((event.before, event.after), (CommitState::Failed, CommitState::Queue));
 }
 
 #[test]
@@ -295,14 +295,14 @@ fn rule_25_h29_front_puts_a_commit_first() {
 #[test]
 fn rule_29_newest_first_builds_the_newest() {
     let pick = build::pick(&queue(&[1, 2, 3], &[], &[]), &set(&[3]), Overload::NewestFirst, 0, 4);
-    assert_eq!(taken(pick), "2 covers []");
+    assert_eq!(claimed_hashes(pick), "2 covers []");
 }
 
 #[test]
 fn rule_29_coalesce_lets_neighbours_share_a_build() {
     let check = |waiting: &[u32], claimed: &[u32], unfuzzed: usize, expected: &str| {
         let pick = build::pick(&queue(waiting, &[], &[]), &set(claimed), Overload::Coalesce, unfuzzed, 4);
-        assert_eq!(taken(pick), expected, "{waiting:?} {unfuzzed}");
+        assert_eq!(claimed_hashes(pick), expected, "{waiting:?} {unfuzzed}");
     };
     // A day of fuzzing takes four: below that everybody has a build of its own.
     check(&[1], &[], 0, "1 covers []");

@@ -131,7 +131,7 @@ impl Watcher {
                 if *self.newest.borrow() > self.at { self.send_at.min(self.tick_at) } else { self.tick_at };
             let told = async {
                 match &mut self.stopping {
-                    Some(stopping) => stopping.told().await,
+                    Some(stopping) => stopping.stopped().await,
                     None => std::future::pending().await,
                 }
             };

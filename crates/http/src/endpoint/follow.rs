@@ -226,14 +226,14 @@ impl Follower {
     }
 
     fn stopped(&self) -> bool {
-        self.stopping.as_ref().is_some_and(Stopping::is_told)
+        self.stopping.as_ref().is_some_and(Stopping::is_stopping)
     }
 
     /// Waits a little, or for an event of the run; then reads the record anew when it may have changed.
     async fn pause(&mut self) {
         let stopping = async {
             match &mut self.stopping {
-                Some(stopping) => stopping.told().await,
+                Some(stopping) => stopping.stopped().await,
                 None => std::future::pending().await,
             }
         };

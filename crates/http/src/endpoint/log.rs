@@ -14,7 +14,7 @@ use super::{follow, run};
 use crate::ApiState;
 use crate::error::{ApiError, ErrorBody};
 use crate::listen::Stopping;
-use crate::range::{Wanted, wanted};
+use crate::range::{ByteRange, byte_range};
 use crate::request::{Fields, NoFields, RunAt, StepAt};
 
 /// The logs of a run.
@@ -62,7 +62,7 @@ pub(super) async fn list(
     // The state is read before the files: `ended` then means that these sizes are final.
     let found = run::find_named(&state, name).await?;
     let (status, ended) = found.standing();
-    let run::Found { view, share } = found;
+    let run::RunOrShare { view, share } = found;
     let is_over = view.record.state.status.is_ended();
     let steps = view.record.state.steps.unwrap_or_default();
     state.server.refresh_logs(run, &steps, is_over).await;
@@ -182,10 +182,10 @@ pub(super) async fn read(
     let file = file.ok_or_else(|| ApiError::no_such_log(run, &step, fields.attempt))?;
     let header = headers.get(RANGE).and_then(|value| value.to_str().ok());
     let header = header.filter(|_| from.is_none() && tail.is_none());
-    let (part, from, to) = match wanted(header, file.bytes) {
-        Wanted::Whole => (false, start.min(file.bytes), file.bytes),
-        Wanted::Part(from, to) => (true, from, to),
-        Wanted::Unsatisfiable => return Err(ApiError::range_outside(file.bytes)),
+    let (part, from, to) = match byte_range(header, file.bytes) {
+        ByteRange::Whole => (false, start.min(file.bytes), file.bytes),
+        ByteRange::Part(from, to) => (true, from, to),
+        ByteRange::Unsatisfiable => return Err(ApiError::range_outside(file.bytes)),
     };
     let body = piece(state.logs, run, file.clone(), from, to);
     let mut response = ([(CONTENT_TYPE, PLAIN), (ACCEPT_RANGES, "bytes")], body).into_response();

@@ -242,12 +242,12 @@ pub(super) async fn retry(
 }
 
 /// A run, and the share that was named, with its step.
-pub(super) struct Found {
+pub(super) struct RunOrShare {
     pub(super) view: RunView,
     pub(super) share: Option<(StepRecord, SeatRecord)>,
 }
 
-impl Found {
+impl RunOrShare {
     /// Where the run or the share stands, and whether nothing more happens to it by itself.
     pub(super) fn standing(&self) -> (RunStatus, bool) {
         match &self.share {
@@ -264,13 +264,13 @@ impl Found {
 }
 
 /// The run in the store, and the share in it when one is named.
-pub(super) async fn find_named(state: &ApiState, name: RunName) -> Result<Found, ApiError> {
+pub(super) async fn find_named(state: &ApiState, name: RunName) -> Result<RunOrShare, ApiError> {
     let view = find(state, name.run).await?;
-    let Some(share) = name.share else { return Ok(Found { view, share: None }) };
+    let Some(share) = name.share else { return Ok(RunOrShare { view, share: None }) };
     let found = share_of(view.record.state.steps.as_deref().unwrap_or_default(), share);
     let (step, seat) = found.map_err(|why| ApiError::no_such_share(name.run, why))?;
     let share = Some((step.clone(), seat.clone()));
-    Ok(Found { view, share })
+    Ok(RunOrShare { view, share })
 }
 
 /// The run in the store.

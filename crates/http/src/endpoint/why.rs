@@ -5,7 +5,7 @@ use cadran_store::RunView;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::run::{Found, find_named};
+use super::run::{RunOrShare, find_named};
 use crate::error::{ApiError, ErrorBody};
 use crate::request::{Fields, NoFields, RunAt};
 use crate::view::{RunItem, share, whereabouts};
@@ -92,7 +92,7 @@ pub(super) async fn why(
     Fields(NoFields {}): Fields<NoFields>,
 ) -> Result<Json<Why>, ApiError> {
     let run = name.run;
-    let Found { view: found, share } = find_named(&state, name).await?;
+    let RunOrShare { view: found, share } = find_named(&state, name).await?;
     if let Some((_, seat)) = share {
         return Ok(Json(of_share(name, &found, &seat)));
     }

@@ -1,7 +1,7 @@
 //! A directory tree of job files, and what changed in it since the last look.
 
-mod mark;
-mod shared;
+mod file_stamp;
+mod resources_file;
 mod walk;
 mod watch;
 
@@ -17,9 +17,9 @@ use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::read::{Parsed, ReadOptions, Reader};
 use crate::suggest::nearest;
 use crate::tree::FILE_BYTES_MAX;
-use mark::{Mark, Stat};
-use shared::Shared;
-use walk::Found;
+use file_stamp::{Mark, Stat};
+use resources_file::ResourcesFile;
+use walk::TreeScan;
 
 pub use walk::FILES_MAX;
 pub use watch::{Caller, WatchHandle, WatchOptions, watch};
@@ -96,7 +96,7 @@ pub struct Folder {
     children: BTreeMap<JobName, Vec<JobName>>,
     directories: BTreeSet<Arc<str>>,
     diagnostics: Arc<[FileDiagnostics]>,
-    shared: Shared,
+    shared: ResourcesFile,
 }
 
 /// What is known about one file.
@@ -130,7 +130,7 @@ impl Folder {
             children: BTreeMap::new(),
             directories: BTreeSet::new(),
             diagnostics: Arc::new([]),
-            shared: Shared::default(),
+            shared: ResourcesFile::default(),
         }
     }
 
@@ -229,7 +229,8 @@ impl Folder {
                 return;
             }
         };
-        let mut mark = Mark { stat, hash: mark::hash(&bytes, self.zone()), resources: self.shared.hash() };
+        let mut mark =
+            Mark { stat, hash: file_stamp::hash(&bytes, self.zone()), resources: self.shared.hash() };
         let same = |known: &Mark| known.hash == mark.hash && known.is_judged_by(self.shared.hash());
         if let Some(known) = known.filter(same) {
             mark.resources = known.resources;
@@ -325,7 +326,7 @@ impl Folder {
                 parsed.map(|parsed| {
                     let shares = !parsed.job.body.footprint.is_empty();
                     let resources = self.shared.hash().filter(|_| shares);
-                    (parsed, Mark { stat, hash: mark::hash(&bytes, self.zone()), resources })
+                    (parsed, Mark { stat, hash: file_stamp::hash(&bytes, self.zone()), resources })
                 })
             }
             Err(_) => None,
@@ -345,7 +346,7 @@ impl Folder {
     }
 
     /// Everything that is wrong now.
-    fn list(&self, found: &Found) -> Vec<FileDiagnostics> {
+    fn list(&self, found: &TreeScan) -> Vec<FileDiagnostics> {
         let mut list: BTreeMap<Arc<str>, Vec<Diagnostic>> = BTreeMap::new();
         for (source, problem) in &found.problems {
             list.entry(source.clone()).or_default().push(problem.clone());

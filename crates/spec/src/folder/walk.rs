@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::mark::Stat;
+use super::file_stamp::Stat;
 use crate::diagnostic::{Code, Diagnostic, Severity};
 
 /// Job files of one directory tree. More is a mistake in the path; past it, files are not read, and nothing is removed.
@@ -19,7 +19,7 @@ pub(super) const DIRECTORY_DEPTH_MAX: usize = 32;
 
 /// What stands in the tree now.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct TreeScan {
     /// By path relative to the root, with `/` between names.
     pub(super) files: BTreeMap<Arc<str>, Stat>,
     /// Directories read, by path relative to the root.
@@ -32,7 +32,7 @@ pub(super) struct Found {
     partial: bool,
 }
 
-impl Found {
+impl TreeScan {
     /// Whether a file that was not found is really gone.
     pub(super) fn is_gone(&self, source: &str) -> bool {
         !self.partial
@@ -53,7 +53,7 @@ impl Found {
 
 /// Walks the tree. Every directory is read once, even when links lead to it in a circle, and nothing outside of the
 /// root is looked at: a link counts only when its target lies inside, as in a mounted ConfigMap of Kubernetes.
-pub(super) fn walk(root: &Path) -> Found {
+pub(super) fn walk(root: &Path) -> TreeScan {
     // Without this the root cannot be read either, which is said below.
     let real_root = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     let mut walk = Walk { real_root, ..Walk::default() };
@@ -94,7 +94,7 @@ struct Directory {
 struct Walk {
     /// The root without links.
     real_root: PathBuf,
-    found: Found,
+    found: TreeScan,
     /// Device and inode of the directories read.
     seen: BTreeSet<(u64, u64)>,
     open: Vec<Directory>,

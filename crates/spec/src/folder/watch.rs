@@ -65,14 +65,14 @@ pub struct Caller {
 
 impl Caller {
     /// Asks for a look now, and waits until it is over and what it found was told. False when that takes longer than
-    /// `patience`, or the watch has ended.
-    pub fn look_now(&self, patience: Duration) -> bool {
+    /// `timeout`, or the watch has ended.
+    pub fn scan_now(&self, timeout: Duration) -> bool {
         let mut signal = self.bell.lock();
         signal.asked += 1;
         let wanted = signal.asked;
         self.bell.rung.notify_all();
         let waits = |signal: &mut Signal| signal.answered < wanted && !signal.stop;
-        let waited = self.bell.rung.wait_timeout_while(signal, patience, waits);
+        let waited = self.bell.rung.wait_timeout_while(signal, timeout, waits);
         let (signal, _) = waited.unwrap_or_else(PoisonError::into_inner);
         signal.answered >= wanted
     }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use cadran_core::{Job, Zone};
 
 use crate::diagnostic::Diagnostic;
-use crate::stored::{Memo, ScheduleText, encode_parts};
+use crate::stored::{JobInterner, ScheduleText, encode_parts};
 use crate::tree::{self, Tree};
 pub use executors::{ExecutorsFile, GroupEntry, read_executors};
 use findings::Findings;
@@ -66,13 +66,13 @@ pub struct Parsed {
 #[derive(Debug, Default)]
 pub struct Reader {
     options: ReadOptions,
-    memo: Memo,
+    interner: JobInterner,
 }
 
 impl Reader {
     /// A reader with these options.
     pub fn new(options: ReadOptions) -> Reader {
-        Reader { options, memo: Memo::default() }
+        Reader { options, interner: JobInterner::default() }
     }
 
     /// The options.
@@ -101,9 +101,9 @@ impl Reader {
         let (definition, body_text) = encode_parts(&draft.schedules.texts, &draft.policy, &draft.body);
         let job = Job {
             name,
-            schedules: self.memo.schedules(draft.schedules.entries),
+            schedules: self.interner.schedules(draft.schedules.entries),
             policy: draft.policy,
-            body: self.memo.body(&body_text, || draft.body),
+            body: self.interner.body(&body_text, || draft.body),
         };
         Ok(Parsed { job, definition, schedules: draft.schedules.texts, warnings: findings.finish(&root) })
     }

@@ -84,7 +84,7 @@ pub(crate) const GLUES: &[(&str, GlueKind)] = &[
 /// What a job or a step says about executors.
 #[derive(Clone, Default)]
 pub(crate) struct TargetDraft {
-    group: Option<Place>,
+    group: Option<ExecutorTarget>,
     route: Option<Route>,
     block: Option<Block>,
     block_span: Option<Span>,
@@ -96,7 +96,7 @@ pub(crate) struct TargetDraft {
 }
 
 #[derive(Clone)]
-enum Place {
+enum ExecutorTarget {
     Here,
     Group(GroupName),
 }
@@ -106,8 +106,8 @@ impl TargetDraft {
     pub(crate) fn read(fields: &Fields<'_>, takes_params: bool, findings: &mut Findings) -> TargetDraft {
         let mut draft = TargetDraft::default();
         if let Some(field) = fields.get("executor") {
-            if let Some(place) = place_of(field.value) {
-                draft.read_place(place, findings);
+            if let Some(place) = target_of(field.value) {
+                draft.read_target(place, findings);
             } else if matches!(field.value.kind, Kind::Map(_)) {
                 findings.error_help(
                     field.value.span,
@@ -163,7 +163,7 @@ impl TargetDraft {
     }
 
     /// A group and what its executor must say of itself.
-    fn read_place(&mut self, place: &Node, findings: &mut Findings) {
+    fn read_target(&mut self, place: &Node, findings: &mut Findings) {
         let Some(fields) = Fields::read(place, &PLACE, findings) else { return };
         if let Some(field) = fields.get("group")
             && let Some(name) = filled("group", field.value, findings)
@@ -204,8 +204,8 @@ impl TargetDraft {
         findings: &mut Findings,
     ) -> Option<Box<Target>> {
         let group = match self.group.as_ref().or(job.group.as_ref()) {
-            Some(Place::Group(group)) => group.clone(),
-            Some(Place::Here) | None => {
+            Some(ExecutorTarget::Group(group)) => group.clone(),
+            Some(ExecutorTarget::Here) | None => {
                 if let Some((name, span)) = self.needs {
                     let message = format!("`{name}` is for a step on an executor, and none is named");
                     let help = "add `executor: GROUP`, the name its executors register under";
@@ -254,16 +254,16 @@ impl TargetDraft {
 }
 
 /// The value of `executor` when it names a group and more. A map without a group is a kind of step of another scheduler.
-fn place_of(value: &Node) -> Option<&Node> {
+fn target_of(value: &Node) -> Option<&Node> {
     let Kind::Map(entries) = &value.kind else { return None };
     let is_group = |name: &Node| matches!(&name.kind, Kind::Scalar(key) if key.text == "group");
     entries.iter().any(|(name, _)| is_group(name)).then_some(value)
 }
 
 /// `foreign`: there is no doubt that a group is meant.
-fn group(name: &str, foreign: bool, span: Span, findings: &mut Findings) -> Option<Place> {
+fn group(name: &str, foreign: bool, span: Span, findings: &mut Findings) -> Option<ExecutorTarget> {
     if name == HERE {
-        return Some(Place::Here);
+        return Some(ExecutorTarget::Here);
     }
     if KINDS.contains(&name) && !foreign {
         let message = format!("`executor: {name}` is not supported by Cadran");
@@ -272,7 +272,7 @@ fn group(name: &str, foreign: bool, span: Span, findings: &mut Findings) -> Opti
         return None;
     }
     match name.parse() {
-        Ok(group) => Some(Place::Group(group)),
+        Ok(group) => Some(ExecutorTarget::Group(group)),
         Err(error) => {
             findings.error(span, Code::BadValue, format!("`executor` cannot be `{}`: {error}", short(name)));
             None

@@ -1,6 +1,6 @@
 //! Jobs as text in the store: compact, canonical, versioned.
 
-mod memo;
+mod intern;
 mod shape;
 
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use cadran_core::{Body, Dst, Job, JobName, Millis, Policy, Schedule, ScheduleAct
 use cadran_cron::{Dialect, Rule};
 use serde_json::value::RawValue;
 
-pub(crate) use memo::Memo;
-use memo::Shared;
+pub(crate) use intern::JobInterner;
+use intern::NamelessJob;
 use shape::{BodyShape, Head, Row, ScheduleShape};
 
 /// The version this program writes. It reads this one and those before it.
@@ -125,13 +125,13 @@ pub(crate) fn encode_parts(schedules: &[ScheduleText], policy: &Policy, body: &B
 /// It remembers a bounded number of texts, so that a million jobs of a few kinds cost a look-up each.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    memo: Memo,
+    interner: JobInterner,
 }
 
 impl Decoder {
     /// The job of this name with this definition.
     pub fn decode(&mut self, name: JobName, text: &str) -> Result<Job, DecodeError> {
-        if let Some(known) = self.memo.whole(text) {
+        if let Some(known) = self.interner.whole(text) {
             return Ok(Job { name, schedules: known.schedules, policy: known.policy, body: known.body });
         }
         let read: Row<'_> = match serde_json::from_str(text) {
@@ -149,24 +149,25 @@ impl Decoder {
             Ok(schedules) => schedules,
             Err(why) => return Err(DecodeError::Schedule { name, why }),
         };
-        let body = match self.memo.known_body(read.body.get()) {
+        let body = match self.interner.known_body(read.body.get()) {
             Some(body) => body,
             None => {
                 let shape: Result<BodyShape<'_>, _> = serde_json::from_str(read.body.get());
                 let body = shape.map_err(|error| error.to_string()).and_then(|shape| shape.body());
                 match body {
-                    Ok(body) => self.memo.body(read.body.get(), || body),
+                    Ok(body) => self.interner.body(read.body.get(), || body),
                     Err(why) => return Err(DecodeError::Text { name, why }),
                 }
             }
         };
-        self.memo.remember(text, Shared { schedules: schedules.clone(), policy, body: body.clone() });
+        self.interner
+            .remember(text, NamelessJob { schedules: schedules.clone(), policy, body: body.clone() });
         Ok(Job { name, schedules, policy, body })
     }
 
     fn schedules(&mut self, raw: Option<&RawValue>) -> Result<Arc<[ScheduleEntry]>, String> {
-        let Some(raw) = raw else { return Ok(self.memo.schedules(Vec::new())) };
-        if let Some(known) = self.memo.known_schedules(raw.get()) {
+        let Some(raw) = raw else { return Ok(self.interner.schedules(Vec::new())) };
+        if let Some(known) = self.interner.known_schedules(raw.get()) {
             return Ok(known);
         }
         let mut entries = Vec::new();
@@ -174,8 +175,8 @@ impl Decoder {
             let schedule = text.compile().map_err(|error| format!("`{}`: {error}", text.text))?;
             entries.push(ScheduleEntry { schedule: Arc::new(schedule), action: text.action });
         }
-        let entries = self.memo.schedules(entries);
-        self.memo.remember_schedules(raw.get(), &entries);
+        let entries = self.interner.schedules(entries);
+        self.interner.remember_schedules(raw.get(), &entries);
         Ok(entries)
     }
 }

@@ -81,9 +81,9 @@ pub(super) struct Row<'a> {
 impl Row<'_> {
     pub(super) fn policy(&self) -> Result<Policy, String> {
         Ok(Policy {
-            misfire: known("misfire", self.misfire.as_deref(), Misfire::from_word)?,
+            misfire: parse_word("misfire", self.misfire.as_deref(), Misfire::from_word)?,
             catchup_window_ms: self.catchup_ms,
-            overlap: known("overlap", self.overlap.as_deref(), Overlap::from_word)?,
+            overlap: parse_word("overlap", self.overlap.as_deref(), Overlap::from_word)?,
             priority: self.priority,
             skip_if_successful: self.skip_if_successful,
             at_most_once: self.at_most_once,
@@ -146,13 +146,13 @@ impl ScheduleShape<'_> {
         };
         let action = |word: &str| ACTIONS.iter().find(|(_, known)| *known == word).map(|(action, _)| *action);
         Ok(ScheduleText {
-            action: known("action", full.action.as_deref(), action)?,
+            action: parse_word("action", full.action.as_deref(), action)?,
             zone: match full.zone {
                 Some(name) => Zone::get(&name).map_err(|error| error.to_string())?,
                 None => Zone::utc(),
             },
-            dialect: known("dialect", full.dialect.as_deref(), Dialect::from_name)?,
-            dst: known("dst", full.dst.as_deref(), Dst::from_name)?,
+            dialect: parse_word("dialect", full.dialect.as_deref(), Dialect::from_name)?,
+            dst: parse_word("dst", full.dst.as_deref(), Dst::from_name)?,
             text: full.text.into_owned(),
             not_before: full.not_before_ms,
             not_after: full.not_after_ms,
@@ -415,7 +415,7 @@ impl BodyShape<'_> {
                     .map(|(pool, units, capacity)| PoolShare { pool: pool.into_owned(), units, capacity })
                     .collect(),
                 ordered: self.ordered,
-                on_conflict: known("on_conflict", self.on_conflict.as_deref(), OnConflict::from_word)?,
+                on_conflict: parse_word("on_conflict", self.on_conflict.as_deref(), OnConflict::from_word)?,
             },
             disabled: self.disabled,
             history: match (self.history_days, self.history_count) {
@@ -533,8 +533,8 @@ impl TargetShape<'_> {
     fn target(self) -> Result<Target, String> {
         Ok(Target {
             group: self.group.parse().map_err(|error| format!("executor `{}`: {error}", self.group))?,
-            route: known("route", self.route.as_deref(), Route::from_word)?,
-            block: known("block", self.block.as_deref(), Block::from_word)?,
+            route: parse_word("route", self.route.as_deref(), Route::from_word)?,
+            block: parse_word("block", self.block.as_deref(), Block::from_word)?,
             concurrency: self.concurrency.unwrap_or(1),
             params: self.params.map(Text::into_owned),
             labels: owned_pairs(self.labels),
@@ -627,7 +627,11 @@ impl ContinueShape {
     }
 }
 
-fn known<T: Default>(what: &str, word: Option<&str>, from: impl Fn(&str) -> Option<T>) -> Result<T, String> {
+fn parse_word<T: Default>(
+    what: &str,
+    word: Option<&str>,
+    from: impl Fn(&str) -> Option<T>,
+) -> Result<T, String> {
     match word {
         None => Ok(T::default()),
         Some(word) => from(word).ok_or_else(|| format!("{what} cannot be `{word}`")),

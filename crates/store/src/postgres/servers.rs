@@ -3,7 +3,7 @@ use sqlx::Row;
 
 use super::Postgres;
 use crate::StoreError;
-use crate::servers::{self, ALL, Known, PUT};
+use crate::servers::{self, ALL, PUT, ServerRow};
 
 /// Two that start at once wait for each other.
 const LOCK: &str = "lock table servers in exclusive mode";
@@ -21,7 +21,7 @@ impl Postgres {
             let number: i64 = row.try_get(0)?;
             Ok((u16::try_from(number).unwrap_or(u16::MAX), row.try_get(1)?, row.try_get(2)?))
         });
-        let known: Vec<Known> = known.collect::<Result<_, sqlx::Error>>()?;
+        let known: Vec<ServerRow> = known.collect::<Result<_, sqlx::Error>>()?;
         let number = servers::number(&known, name);
         sqlx::query(PUT).bind(i64::from(number)).bind(name).bind(now).execute(&mut *transaction).await?;
         transaction.commit().await?;

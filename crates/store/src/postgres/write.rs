@@ -289,7 +289,7 @@ async fn write_promises(
     promised: &[(&Promise, Option<Change<'_>>)],
 ) -> Result<u64, sqlx::Error> {
     let plain = promised.iter().all(|(promise, change)| {
-        change.is_none() && text::given_text(promise).is_none() && promise.parent.is_none()
+        change.is_none() && text::trigger_input_text(promise).is_none() && promise.parent.is_none()
     });
     if plain
         && promised.len() >= FRESH_MIN
@@ -300,7 +300,7 @@ async fn write_promises(
     let done = query_promises(PROMISE, promised)
         .bind(column(promised, |(promise, _)| promise.parent.map(|(parent, _)| run_code(parent))))
         .bind(column(promised, |(promise, _)| promise.parent.map(|(_, depth)| depth as i32)))
-        .bind(column(promised, |(promise, _)| text::given_text(promise)))
+        .bind(column(promised, |(promise, _)| text::trigger_input_text(promise)))
         .bind(column(promised, |(_, change)| change.map_or(0, |change| status_code(change.update.status))))
         .bind(column(promised, |(_, change)| change.map_or(0, |change| change.update.attempt as i32)))
         .bind(column(promised, |(_, change)| change.and_then(|change| change.update.started_at)))

@@ -190,7 +190,7 @@ fn bind_promise(promise: &Promise, change: Option<Change<'_>>, row: &mut Values)
     row.push(promise.promised_at);
     row.push(promise.parent.map(|(parent, _)| run_code(parent)));
     row.push(promise.parent.map(|(_, depth)| i64::from(depth)));
-    row.push(text::given_text(promise));
+    row.push(text::trigger_input_text(promise));
     match change {
         Some(change) => bind_state(&change, row),
         None => {

@@ -32,10 +32,10 @@ pub struct Args {
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let (workshop, screen) = args.common.workshop("bisect").await?;
-    let crash = workshop.crash(&args.crash).await.map_err(failure)?;
+    let (runner, screen) = args.common.runner("bisect").await?;
+    let crash = runner.crash(&args.crash).await.map_err(failure)?;
     let question = if args.fix { Question::Fixed } else { Question::Introduced };
-    let report = workshop.bisect(&crash, question, args.build).await.map_err(failure)?;
+    let report = runner.bisect(&crash, question, args.build).await.map_err(failure)?;
     screen.clear();
     if args.common.json {
         out_json(&report)?;

@@ -30,14 +30,14 @@ pub struct Args {
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let (workshop, screen) = args.common.workshop("builder").await?;
+    let (runner, screen) = args.common.runner("builder").await?;
     let named = match named(args.commit.as_deref()) {
-        Some(text) => Some(resolve(&workshop, text).await?),
+        Some(text) => Some(resolve(&runner, text).await?),
         None => None,
     };
     let mut exit = Exit::Ok;
     loop {
-        let pass = workshop.build(named.as_ref()).await.map_err(failure)?;
+        let pass = runner.build(named.as_ref()).await.map_err(failure)?;
         screen.clear();
         let goes_on = matches!(pass, BuildPass::Ended { .. });
         let this = show(&pass, args.common.json, args.all)?;

@@ -25,12 +25,12 @@ pub struct Args {
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let (workshop, screen) = args.common.workshop("coverage").await?;
+    let (runner, screen) = args.common.runner("coverage").await?;
     let named = match named(args.commit.as_deref()) {
-        Some(text) => Some(resolve(&workshop, text).await?),
+        Some(text) => Some(resolve(&runner, text).await?),
         None => None,
     };
-    let pass = workshop.map(named.as_ref()).await.map_err(failure)?;
+    let pass = runner.map(named.as_ref()).await.map_err(failure)?;
     screen.clear();
     let (outcome, report) = match &pass {
         MapPass::NotConfigured => ("not_configured", None),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cadran_fuzz::{Boundary, Crash, CrashStatus, Workshop};
+use cadran_fuzz::{Boundary, Crash, CrashStatus, PassRunner};
 use serde_json::json;
 
 use super::setup::{Common, failure};
@@ -44,16 +44,16 @@ const TITLE_CHARS_MAX: usize = 200;
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let (workshop, _) = args.common.workshop("crashes").await?;
+    let (runner, _) = args.common.runner("crashes").await?;
     match &args.crash {
-        None => list(&workshop, &args).await,
-        Some(digits) => one(&workshop, digits, &args).await,
+        None => list(&runner, &args).await,
+        Some(digits) => one(&runner, digits, &args).await,
     }?;
     Ok(Exit::Ok.into())
 }
 
-async fn list(workshop: &Workshop, args: &Args) -> Result<(), Failure> {
-    let mut crashes = workshop.crashes().await.map_err(failure)?;
+async fn list(runner: &PassRunner, args: &Args) -> Result<(), Failure> {
+    let mut crashes = runner.crashes().await.map_err(failure)?;
     crashes.retain(|crash| crash.merged_into.is_none() && (!args.open || crash.status == CrashStatus::Open));
     if args.common.json {
         return out_json(&json!({ "crashes": crashes }));
@@ -80,23 +80,23 @@ async fn list(workshop: &Workshop, args: &Args) -> Result<(), Failure> {
     table.show()
 }
 
-async fn one(workshop: &Workshop, digits: &str, args: &Args) -> Result<(), Failure> {
-    let mut crash = workshop.crash(digits).await.map_err(failure)?;
+async fn one(runner: &PassRunner, digits: &str, args: &Args) -> Result<(), Failure> {
+    let mut crash = runner.crash(digits).await.map_err(failure)?;
     if let Some(path) = &args.save {
-        let input = workshop.crash_input(&crash.id).await.map_err(failure)?;
+        let input = runner.crash_input(&crash.id).await.map_err(failure)?;
         std::fs::write(path, &input)
             .map_err(|error| Failure::here(format!("cannot write {}: {error}", path.display())))?;
     }
     if let Some(title) = &args.title {
         let title: String = title.chars().filter(|c| !c.is_control()).take(TITLE_CHARS_MAX).collect();
-        let edited = workshop
-            .edit_crash(&crash.id, |known| known.map(|crash| Crash { title: title.clone(), ..crash }));
+        let edited =
+            runner.edit_crash(&crash.id, |known| known.map(|crash| Crash { title: title.clone(), ..crash }));
         crash = edited.await.map_err(failure)?.unwrap_or(crash);
     }
     if let Some(into) = &args.merge_into {
-        let into = workshop.crash(into).await.map_err(failure)?;
-        workshop.merge_crashes(&crash, &into).await.map_err(failure)?;
-        crash = workshop.crash(&into.id).await.map_err(failure)?;
+        let into = runner.crash(into).await.map_err(failure)?;
+        runner.merge_crashes(&crash, &into).await.map_err(failure)?;
+        crash = runner.crash(&into.id).await.map_err(failure)?;
     }
     if args.common.json {
         return out_json(&crash);
@@ -120,7 +120,7 @@ async fn one(workshop: &Workshop, digits: &str, args: &Args) -> Result<(), Failu
             out(&format!("{name:<11} {}\n", boundary(found)))?;
         }
     }
-    let report = workshop.crash_report(&crash.id).await.map_err(failure)?;
+    let report = runner.crash_report(&crash.id).await.map_err(failure)?;
     out("\n")?;
     out_bytes(crate::client::escaped(&String::from_utf8_lossy(&report)).as_bytes())
 }

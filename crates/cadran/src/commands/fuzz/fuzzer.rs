@@ -31,13 +31,13 @@ pub struct Args {
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     let began = Instant::now();
-    let (workshop, screen) = args.common.workshop("fuzzer").await?;
+    let (runner, screen) = args.common.runner("fuzzer").await?;
     let named = match named(args.commit.as_deref()) {
         None => None,
         Some(text) => {
-            let hash = resolve(&workshop, text).await?;
-            if workshop.pipeline().schedule(&hash).await.map_err(failure)? == Scheduled::AfterBuild {
-                match workshop.build(Some(&hash)).await.map_err(failure)? {
+            let hash = resolve(&runner, text).await?;
+            if runner.pipeline().schedule(&hash).await.map_err(failure)? == Scheduled::AfterBuild {
+                match runner.build(Some(&hash)).await.map_err(failure)? {
                     BuildPass::Ended { outcome: BuildOutcome::Built, .. } => {}
                     BuildPass::Ended {
                         outcome: BuildOutcome::Failed(why) | BuildOutcome::Trouble(why),
@@ -48,12 +48,12 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
                     }
                     _ => return Ok(Exit::Interrupted.into()),
                 }
-                workshop.pipeline().schedule(&hash).await.map_err(failure)?;
+                runner.pipeline().schedule(&hash).await.map_err(failure)?;
             }
             Some(hash)
         }
     };
-    let pass = workshop.fuzz(named.as_ref(), began).await.map_err(failure)?;
+    let pass = runner.fuzz(named.as_ref(), began).await.map_err(failure)?;
     screen.clear();
     show(&pass, &args)
 }

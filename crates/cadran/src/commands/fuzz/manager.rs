@@ -3,7 +3,7 @@
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use cadran_fuzz::{Enqueued, Event, Place};
+use cadran_fuzz::{CommitState, Enqueued, Event};
 use serde_json::json;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -35,21 +35,21 @@ pub struct Args {
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let (workshop, _) = args.common.workshop("manager").await?;
-    let pipeline = workshop.pipeline();
+    let (runner, _) = args.common.runner("manager").await?;
+    let pipeline = runner.pipeline();
     if let Some(text) = named(args.commit.as_deref()) {
-        let hash = resolve(&workshop, text).await?;
+        let hash = resolve(&runner, text).await?;
         let answer = pipeline.enqueue(&hash, args.front).await.map_err(failure)?;
         if matches!(answer, Enqueued::Added | Enqueued::AddedInFront) {
             on_queued(args.on_queued.as_deref()).await;
         }
         return said(args.common.json, hash.as_str(), answer);
     }
-    let pass = pipeline.manage(workshop.repository()).await.map_err(failure)?;
+    let pass = pipeline.manage(runner.repository()).await.map_err(failure)?;
     let cleaned = pipeline.clean_up().await.map_err(failure)?;
-    workshop.clean_logs().await.map_err(failure)?;
+    runner.clean_logs().await.map_err(failure)?;
     // A person or another tool may have put some there as well.
-    let to_queue = |event: &Event| matches!(event.after, Place::Queue | Place::QueueFront);
+    let to_queue = |event: &Event| matches!(event.after, CommitState::Queue | CommitState::QueueFront);
     if !pass.queued.is_empty() || pass.events.iter().any(to_queue) {
         on_queued(args.on_queued.as_deref()).await;
     }

@@ -83,13 +83,13 @@ impl Watcher for Screen {
 }
 
 fn fuzzing(now: &Fuzzing) -> String {
-    let Fuzzing { pulse, coverage_new, crashes, left } = now;
+    let Fuzzing { stats, coverage_new, crashes, left } = now;
     format!(
         "  {} executions, {} a second, coverage {} (+{coverage_new}), corpus {}, {crashes} crashes, {} left",
-        pulse.executions,
-        pulse.per_second,
-        pulse.coverage,
-        pulse.corpus,
+        stats.executions,
+        stats.per_second,
+        stats.coverage,
+        stats.corpus,
         short(*left),
     )
 }
@@ -101,12 +101,12 @@ fn short(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cadran_fuzz::Pulse;
+    use cadran_fuzz::FuzzerStats;
 
     #[test]
     fn a_person_can_read_how_a_run_goes() {
-        let pulse = Pulse { executions: 12_345, per_second: 678, coverage: 90, corpus: 12 };
-        let now = Fuzzing { pulse, coverage_new: 3, crashes: 1, left: Duration::from_secs(3_720) };
+        let stats = FuzzerStats { executions: 12_345, per_second: 678, coverage: 90, corpus: 12 };
+        let now = Fuzzing { stats, coverage_new: 3, crashes: 1, left: Duration::from_secs(3_720) };
         assert_eq!(
             fuzzing(&now),
             "  12345 executions, 678 a second, coverage 90 (+3), corpus 12, 1 crashes, 1 h 2 min left"

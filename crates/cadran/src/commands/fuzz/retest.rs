@@ -32,10 +32,10 @@ pub struct Args {
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let (workshop, _) = args.common.workshop("retest").await?;
+    let (runner, _) = args.common.runner("retest").await?;
     if let Some(text) = &args.fuzz {
-        let hash = resolve(&workshop, text).await?;
-        let scheduled = workshop.pipeline().retest(&hash).await.map_err(failure)?;
+        let hash = resolve(&runner, text).await?;
+        let scheduled = runner.pipeline().retest(&hash).await.map_err(failure)?;
         let (word, text) = match scheduled {
             Scheduled::Now => ("scheduled", "is fuzzed next"),
             Scheduled::AfterBuild => ("after_build", "has no binaries; it is built next, then fuzzed"),
@@ -48,15 +48,15 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
         return Ok(Exit::Ok.into());
     }
     let named = match &args.commit {
-        Some(text) => Some(resolve(&workshop, text).await?),
+        Some(text) => Some(resolve(&runner, text).await?),
         None => None,
     };
     let mut crashes = Vec::new();
     for digits in &args.crashes {
-        crashes.push(workshop.crash(digits).await.map_err(failure)?);
+        crashes.push(runner.crash(digits).await.map_err(failure)?);
     }
     if args.crashes.is_empty() {
-        crashes = workshop.crashes().await.map_err(failure)?;
+        crashes = runner.crashes().await.map_err(failure)?;
         crashes.retain(|crash| crash.merged_into.is_none());
     }
     if crashes.is_empty() {
@@ -67,7 +67,7 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
         }
         return Ok(Exit::Ok.into());
     }
-    let (commit, stand) = workshop.verify(&crashes, named.as_ref()).await.map_err(failure)?;
+    let (commit, stand) = runner.verify(&crashes, named.as_ref()).await.map_err(failure)?;
     if args.common.json {
         let rows: Vec<_> = stand.iter().map(|(id, status)| json!({ "id": id, "status": status })).collect();
         out_json(&json!({ "commit": commit.as_str(), "crashes": rows }))?;

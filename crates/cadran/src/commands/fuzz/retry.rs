@@ -20,8 +20,8 @@ pub struct Args {
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let (workshop, _) = args.common.workshop("retry").await?;
-    let hash = resolve(&workshop, &args.commit).await?;
-    let answer = workshop.pipeline().retry(&hash).await.map_err(failure)?;
+    let (runner, _) = args.common.runner("retry").await?;
+    let hash = resolve(&runner, &args.commit).await?;
+    let answer = runner.pipeline().retry(&hash).await.map_err(failure)?;
     said(args.common.json, hash.as_str(), answer)
 }

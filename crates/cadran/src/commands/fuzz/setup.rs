@@ -1,4 +1,4 @@
-//! What the passes have in common: which target, its state, its workshop, and how errors are told.
+//! What the passes have in common: which target, its state, its runner, and how errors are told.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use cadran_exec::Guard;
 use cadran_fuzz::{
-    Bucket, BucketOptions, CommitHash, Config, FuzzError, Halt, History as _, HistoryError, Pipeline, Why,
-    Workshop,
+    Bucket, BucketOptions, CommitHash, Config, FuzzError, Halt, History as _, HistoryError, PassRunner,
+    Pipeline, Why,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -93,14 +93,14 @@ impl Common {
         Ok((pipeline, config))
     }
 
-    /// Opens the workshop: the state, and what is needed to do something about it. Ctrl-C stops its work from here on.
-    pub(super) async fn workshop(&self, pass: &str) -> Result<(Workshop, Arc<Screen>), Failure> {
+    /// Opens the runner: the state, and what is needed to do something about it. Ctrl-C stops its work from here on.
+    pub(super) async fn runner(&self, pass: &str) -> Result<(PassRunner, Arc<Screen>), Failure> {
         let (pipeline, config) = self.pipeline(pass).await?;
         let guard = Arc::new(Guard::open(keeper()).map_err(|error| Failure::here(error.to_string()))?);
         let (halt, screen) = (Halt::default(), Arc::new(Screen::new()));
         stop_on_signal(halt.clone(), screen.clone())?;
-        let workshop = Workshop::open(pipeline, config.tools, self.cache(), guard, halt, screen.clone());
-        Ok((workshop.map_err(failure)?, screen))
+        let runner = PassRunner::open(pipeline, config.tools, self.cache(), guard, halt, screen.clone());
+        Ok((runner.map_err(failure)?, screen))
     }
 }
 
@@ -110,10 +110,10 @@ pub(super) fn named(commit: Option<&str>) -> Option<&str> {
 }
 
 /// Which commit a person means, with a warning on standard error when the filter would have left it out.
-pub(super) async fn resolve(workshop: &Workshop, text: &str) -> Result<CommitHash, Failure> {
-    let repository = workshop.repository();
+pub(super) async fn resolve(runner: &PassRunner, text: &str) -> Result<CommitHash, Failure> {
+    let repository = runner.repository();
     repository.head().await.map_err(|HistoryError(why)| failure(FuzzError::History(why)))?;
-    let (hash, warning) = workshop.pipeline().resolve(repository, text).await.map_err(failure)?;
+    let (hash, warning) = runner.pipeline().resolve(repository, text).await.map_err(failure)?;
     if let Some(warning) = warning {
         talk(&format!("warning: {warning}"));
     }

@@ -28,18 +28,18 @@ const SHOWN_MAX: usize = 20;
 
 /// Runs the command.
 pub async fn run(args: Args) -> Result<ExitCode, Failure> {
-    let (workshop, _) = args.common.workshop("status").await?;
-    let status = workshop.pipeline().status().await.map_err(failure)?;
+    let (runner, _) = args.common.runner("status").await?;
+    let status = runner.pipeline().status().await.map_err(failure)?;
     if args.prometheus {
-        out(&status.to_prometheus(workshop.pipeline().target().name.as_str(), clock::wall()))?;
+        out(&status.to_prometheus(runner.pipeline().target().name.as_str(), clock::wall()))?;
         return Ok(Exit::Ok.into());
     }
-    let mut crashes = workshop.crashes().await.map_err(failure)?;
+    let mut crashes = runner.crashes().await.map_err(failure)?;
     crashes.retain(|crash| crash.merged_into.is_none());
     if args.common.json {
         let mut value = status.to_json();
         if let Value::Object(map) = &mut value {
-            map.insert("target".into(), workshop.pipeline().target().name.as_str().into());
+            map.insert("target".into(), runner.pipeline().target().name.as_str().into());
             map.insert("crashes".into(), serde_json::to_value(&crashes).unwrap_or_default());
         }
         out_json(&value)?;
@@ -47,7 +47,7 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     out(&format!(
         "{}, looked at up to {}\n\n",
-        workshop.pipeline().target().name,
+        runner.pipeline().target().name,
         match &status.last_checked {
             Some(hash) => short(hash),
             None => "nothing yet".into(),

@@ -2,7 +2,7 @@
 
 /// The latest figures. A fuzzer that prints none has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pulse {
+pub struct FuzzerStats {
     /// Inputs tried so far.
     pub executions: u64,
     /// Inputs tried per second.
@@ -13,7 +13,7 @@ pub struct Pulse {
     pub corpus: u64,
 }
 
-impl Pulse {
+impl FuzzerStats {
     /// Takes the figures of one line; false when it is not a status line.
     ///
     /// `#1024 NEW cov: 12 ft: 15 corp: 4/29b lim: 4 exec/s: 512 rss: 30Mb …`, and in fork mode
@@ -51,8 +51,8 @@ mod tests {
     #[test]
     fn status_lines_are_read() {
         let check = |line: &str, expected: Option<(u64, u64, u64, u64)>| {
-            let mut pulse = Pulse::default();
-            let read = pulse.take(line).then_some(pulse);
+            let mut stats = FuzzerStats::default();
+            let read = stats.take(line).then_some(stats);
             let figures = read.map(|p| (p.executions, p.per_second, p.coverage, p.corpus));
             assert_eq!(figures, expected, "{line}");
         };

@@ -20,16 +20,16 @@ const TRIES_MIN: u32 = 20;
 const WAIT_MAX: Duration = Duration::from_millis(400);
 const WAIT_FIRST: Duration = Duration::from_millis(4);
 
-/// Patience with other writers of one object.
-pub(crate) struct Patience {
+/// Retries after conflicts with other writers of one object, for a limited time.
+pub(crate) struct ConflictRetry {
     key: String,
     since: Instant,
     tries: u32,
 }
 
-impl Patience {
-    pub(crate) fn new(key: impl Into<String>) -> Patience {
-        Patience { key: key.into(), since: Instant::now(), tries: 0 }
+impl ConflictRetry {
+    pub(crate) fn new(key: impl Into<String>) -> ConflictRetry {
+        ConflictRetry { key: key.into(), since: Instant::now(), tries: 0 }
     }
 
     /// Somebody else was first: waits a moment, or says that it has been long enough.
@@ -41,7 +41,7 @@ impl Patience {
             return Err(FuzzError::Contended(Failure::new("change", &self.key, detail)));
         }
         let limit = WAIT_FIRST.saturating_mul(1 << self.tries.min(10)).min(WAIT_MAX);
-        sleep(limit.mul_f64(chance())).await;
+        sleep(limit.mul_f64(random_fraction())).await;
         Ok(())
     }
 }
@@ -51,7 +51,7 @@ fn is_enough(tries: u32, waited: Duration) -> bool {
 }
 
 /// Between 0 and 1. Writers that lost together must not try again together.
-fn chance() -> f64 {
+fn random_fraction() -> f64 {
     let mut bytes = [0; 4];
     match getrandom::fill(&mut bytes) {
         Ok(()) => f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX),
@@ -60,13 +60,13 @@ fn chance() -> f64 {
 }
 
 /// One object of a state file, as it was found.
-pub(crate) struct Glimpse<F> {
+pub(crate) struct StateObject<F> {
     pub(crate) part: Part,
     pub(crate) key: String,
-    pub(crate) found: Found<F>,
+    pub(crate) found: ReadObject<F>,
 }
 
-pub(crate) enum Found<F> {
+pub(crate) enum ReadObject<F> {
     /// There is no such object yet.
     Nothing,
     Sound(F, Version),
@@ -75,36 +75,39 @@ pub(crate) enum Found<F> {
 }
 
 /// Looks at the objects of a state file, the file itself first.
-pub(crate) async fn look<F: StateFile>(bucket: &Bucket, keys: &Keys) -> Result<Vec<Glimpse<F>>, FuzzError> {
-    let mut glimpses = Vec::new();
+pub(crate) async fn read_objects<F: StateFile>(
+    bucket: &Bucket,
+    keys: &Keys,
+) -> Result<Vec<StateObject<F>>, FuzzError> {
+    let mut objects = Vec::new();
     for (part, key) in keys.parts(F::NAME) {
         let found = match bucket.get(&key).await? {
-            None => Found::Nothing,
+            None => ReadObject::Nothing,
             Some(object) => match F::read_part(&object.bytes, keys.layout(), part) {
-                Ok(file) => Found::Sound(file, object.version),
-                Err(why) => Found::Broken(object.bytes, object.version, why),
+                Ok(file) => ReadObject::Sound(file, object.version),
+                Err(why) => ReadObject::Broken(object.bytes, object.version, why),
             },
         };
-        glimpses.push(Glimpse { part, key, found });
+        objects.push(StateObject { part, key, found });
     }
-    Ok(glimpses)
+    Ok(objects)
 }
 
 /// A state file as it was read. One that is not there yet reads as empty.
-pub(crate) struct Seen<F> {
+pub(crate) struct VersionedFile<F> {
     pub(crate) file: F,
     /// Its objects, and the condition that each is still as it was.
     objects: Vec<(Part, String, Condition)>,
 }
 
 /// Reads a state file, or says what is wrong with it.
-pub(crate) async fn read<F: StateFile>(bucket: &Bucket, keys: &Keys) -> Result<Seen<F>, FuzzError> {
+pub(crate) async fn read<F: StateFile>(bucket: &Bucket, keys: &Keys) -> Result<VersionedFile<F>, FuzzError> {
     let (mut file, mut objects) = (F::default(), Vec::new());
-    for Glimpse { part, key, found } in look::<F>(bucket, keys).await? {
+    for StateObject { part, key, found } in read_objects::<F>(bucket, keys).await? {
         let (found, condition) = match found {
-            Found::Nothing => (F::default(), Condition::Absent),
-            Found::Sound(found, version) => (found, Condition::Matches(version)),
-            Found::Broken(_, _, why) => return Err(FuzzError::Broken(Failure::new("read", key, why))),
+            ReadObject::Nothing => (F::default(), Condition::Absent),
+            ReadObject::Sound(found, version) => (found, Condition::Matches(version)),
+            ReadObject::Broken(_, _, why) => return Err(FuzzError::Broken(Failure::new("read", key, why))),
         };
         file = match part {
             Part::File => found,
@@ -112,10 +115,10 @@ pub(crate) async fn read<F: StateFile>(bucket: &Bucket, keys: &Keys) -> Result<S
         };
         objects.push((part, key, condition));
     }
-    Ok(Seen { file, objects })
+    Ok(VersionedFile { file, objects })
 }
 
-impl<F: StateFile> Seen<F> {
+impl<F: StateFile> VersionedFile<F> {
     /// Whether there is such a file.
     fn exists(&self) -> bool {
         self.objects.first().is_some_and(|(_, _, condition)| !matches!(condition, Condition::Absent))
@@ -149,7 +152,7 @@ pub(crate) async fn change<F: StateFile, R>(
     keys: &Keys,
     mut decide: impl FnMut(&F) -> Option<(F, R)>,
 ) -> Result<Option<R>, FuzzError> {
-    let mut patience = Patience::new(keys.file(F::NAME));
+    let mut retry = ConflictRetry::new(keys.file(F::NAME));
     let mut tried: Option<(F, R)> = None;
     loop {
         let seen = read::<F>(bucket, keys).await?;
@@ -165,7 +168,7 @@ pub(crate) async fn change<F: StateFile, R>(
             return Ok(Some(remember));
         }
         tried = Some((file, remember));
-        patience.conflict().await?;
+        retry.conflict().await?;
     }
 }
 

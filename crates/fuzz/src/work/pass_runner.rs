@@ -9,12 +9,12 @@ use cadran_exec::{Allowance, Ending, Guard};
 use tokio::sync::watch;
 
 use super::transcript::Transcript;
-use super::{Pulse, Repository, archive, environment};
+use super::{FuzzerStats, Repository, archive, environment};
 use crate::bucket::nonce;
 use crate::{BinaryKind, Bucket, Claim, CommitHash, FuzzError, Keys, Pipeline, Tools};
 
 /// Where the passes do their work: a state, a repository, a cache directory and a way to run commands.
-pub struct Workshop {
+pub struct PassRunner {
     pub(crate) pipeline: Pipeline,
     pub(crate) tools: Tools,
     pub(crate) repository: Repository,
@@ -38,7 +38,7 @@ pub trait Watcher: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct Fuzzing {
     /// What the fuzzer says.
-    pub pulse: Pulse,
+    pub stats: FuzzerStats,
     /// Places reached since the run began.
     pub coverage_new: u64,
     /// Crashing inputs found.
@@ -88,7 +88,7 @@ impl Halt {
 }
 
 /// One command line, and what it is given.
-pub(crate) struct Line<'a> {
+pub(crate) struct CommandLine<'a> {
     pub(crate) text: &'a str,
     pub(crate) dir: &'a Path,
     pub(crate) budget: Duration,
@@ -101,7 +101,7 @@ const DISK_BYTES_MIN: u64 = 32 << 20;
 /// Logs that one pass removes; the next one goes on.
 const LOGS_REMOVED_MAX: u64 = 2_000;
 
-impl Workshop {
+impl PassRunner {
     /// `cache` keeps the clone between passes, and holds the work while it goes on.
     pub fn open(
         pipeline: Pipeline,
@@ -110,7 +110,7 @@ impl Workshop {
         guard: Arc<Guard>,
         halt: Halt,
         watcher: Arc<dyn Watcher>,
-    ) -> Result<Workshop, FuzzError> {
+    ) -> Result<PassRunner, FuzzError> {
         let local = |error: std::io::Error| local(&cache, &error);
         fs::create_dir_all(cache.join("work")).map_err(local)?;
         // Borrowed objects are named by their full path.
@@ -124,7 +124,7 @@ impl Workshop {
             Arc::clone(&guard),
             halt.receiver(),
         )?;
-        Ok(Workshop { pipeline, tools, repository, watcher, guard, cache, halt })
+        Ok(PassRunner { pipeline, tools, repository, watcher, guard, cache, halt })
     }
 
     /// The repository.
@@ -157,7 +157,7 @@ impl Workshop {
     /// Runs a command line; every line it prints goes to `each`. `budget` holds for its whole tree.
     pub(crate) async fn shell(
         &self,
-        line: Line<'_>,
+        line: CommandLine<'_>,
         transcript: &mut Transcript,
         each: impl FnMut(&str),
     ) -> Result<Ending, FuzzError> {
@@ -167,7 +167,7 @@ impl Workshop {
     /// The same for what must be brought to its end even when a stop was asked for, as saving results.
     pub(crate) async fn shell_through(
         &self,
-        line: Line<'_>,
+        line: CommandLine<'_>,
         transcript: &mut Transcript,
     ) -> Result<Ending, FuzzError> {
         let (_open, never) = watch::channel(false);
@@ -176,7 +176,7 @@ impl Workshop {
 
     async fn shell_until(
         &self,
-        line: Line<'_>,
+        line: CommandLine<'_>,
         mut stop: watch::Receiver<bool>,
         transcript: &mut Transcript,
         mut each: impl FnMut(&str),

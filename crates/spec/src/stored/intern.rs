@@ -1,4 +1,4 @@
-//! What was seen before, so that jobs that are alike share it. Bounded: it forgets the oldest half.
+//! Interns what stored jobs have in common, so that jobs that are alike share memory. Bounded: the older generation is dropped.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -16,27 +16,27 @@ const ENTRY_BYTES_MAX: usize = 64 << 10;
 
 /// A job without its name.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct NamelessJob {
     pub(crate) schedules: Arc<[ScheduleEntry]>,
     pub(crate) policy: Policy,
     pub(crate) body: Arc<Body>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Memo {
-    whole: Generations<Box<str>, Shared>,
+pub(crate) struct JobInterner {
+    whole: Generations<Box<str>, NamelessJob>,
     bodies: Generations<Box<str>, Arc<Body>>,
     lists_by_text: Generations<Box<str>, Arc<[ScheduleEntry]>>,
     lists: Generations<Arc<[ScheduleEntry]>, ()>,
     schedules: Generations<Arc<Schedule>, ()>,
 }
 
-impl Memo {
-    pub(crate) fn whole(&mut self, text: &str) -> Option<Shared> {
+impl JobInterner {
+    pub(crate) fn whole(&mut self, text: &str) -> Option<NamelessJob> {
         self.whole.get(text).map(|(_, shared)| shared.clone())
     }
 
-    pub(crate) fn remember(&mut self, text: &str, shared: Shared) {
+    pub(crate) fn remember(&mut self, text: &str, shared: NamelessJob) {
         self.whole.put(text.into(), text.len(), shared);
     }
 

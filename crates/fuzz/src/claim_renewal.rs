@@ -10,12 +10,12 @@ use crate::{Claim, FuzzError, Pipeline};
 
 /// Renews a claim in the background, at a third of its lease. Dropping it stops the renewals.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct ClaimRenewal {
     lost: watch::Receiver<Option<String>>,
     task: JoinHandle<()>,
 }
 
-impl Keeper {
+impl ClaimRenewal {
     /// Waits until the claim is lost, and says why: the work must be stopped then, because somebody else may start it.
     /// It is called lost before the lease can have ended, so also when the store cannot be reached for too long.
     pub async fn lost(&mut self) -> String {
@@ -31,7 +31,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ClaimRenewal {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -42,7 +42,7 @@ const STOP_AT: f64 = 0.8;
 
 impl Pipeline {
     /// Keeps a claim alive until the answer is dropped.
-    pub fn keep(&self, claim: &Claim) -> Keeper {
+    pub fn keep(&self, claim: &Claim) -> ClaimRenewal {
         let (tell, lost) = watch::channel(None);
         let (pipeline, mut claim) = (self.clone(), claim.clone());
         let lease = self.target().lease;
@@ -60,7 +60,7 @@ impl Pipeline {
             };
             let _ = tell.send(Some(why));
         });
-        Keeper { lost, task }
+        ClaimRenewal { lost, task }
     }
 }
 

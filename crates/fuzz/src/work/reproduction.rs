@@ -7,13 +7,13 @@ use cadran_exec::Ending;
 use tokio::time::Duration;
 
 use super::crash::{Tried, bucket_of};
+use super::pass_runner::{CommandLine, Manifest, PassRunner, Scratch, local};
 use super::transcript::Transcript;
-use super::workshop::{Line, Manifest, Scratch, Workshop, local};
-use super::{Project, Sighting};
+use super::{CrashSignature, Project};
 use crate::{BinaryKind, CommitHash, FuzzError};
 
 /// The unpacked binary of a commit.
-pub(crate) struct Bench {
+pub(crate) struct UnpackedBinary {
     pub(crate) commit: CommitHash,
     pub(crate) bin: PathBuf,
     pub(crate) project: Project,
@@ -21,38 +21,42 @@ pub(crate) struct Bench {
 
 /// How an input behaved.
 #[derive(Debug)]
-pub(crate) struct Trial {
+pub(crate) struct Reproduction {
     pub(crate) crashed: u32,
     pub(crate) tries: u32,
     /// What the last crash looked like.
-    pub(crate) sighting: Option<Sighting>,
+    pub(crate) signature: Option<CrashSignature>,
     pub(crate) report: Vec<u8>,
 }
 
-impl Workshop {
+impl PassRunner {
     /// The production binary of a commit, ready to be run; `None` when the store has none.
-    pub(crate) async fn bench(&self, commit: &CommitHash, dir: &Path) -> Result<Option<Bench>, FuzzError> {
+    pub(crate) async fn bench(
+        &self,
+        commit: &CommitHash,
+        dir: &Path,
+    ) -> Result<Option<UnpackedBinary>, FuzzError> {
         let manifest = self.fetch_binary(BinaryKind::Production, commit, dir).await?;
         Ok(manifest.map(|manifest| self.bench_of(commit, dir, manifest)))
     }
 
-    pub(crate) fn bench_of(&self, commit: &CommitHash, dir: &Path, manifest: Manifest) -> Bench {
+    pub(crate) fn bench_of(&self, commit: &CommitHash, dir: &Path, manifest: Manifest) -> UnpackedBinary {
         let project = Project { root: manifest.root, ignored: self.tools.ignored_frames.clone() };
-        Bench { commit: commit.clone(), bin: dir.to_path_buf(), project }
+        UnpackedBinary { commit: commit.clone(), bin: dir.to_path_buf(), project }
     }
 
     /// Tries an input as often as configured. A crash is any end but success; a program that cannot be started is an
     /// error, since it says nothing about the input.
     pub(crate) async fn try_input(
         &self,
-        bench: &Bench,
+        bench: &UnpackedBinary,
         input: &Path,
         scratch: &Scratch,
-    ) -> Result<Trial, FuzzError> {
-        let mut trial = Trial { crashed: 0, tries: 0, sighting: None, report: Vec::new() };
-        let Some(text) = &self.tools.reproduce else { return Ok(trial) };
+    ) -> Result<Reproduction, FuzzError> {
+        let mut reproduction = Reproduction { crashed: 0, tries: 0, signature: None, report: Vec::new() };
+        let Some(text) = &self.tools.reproduce else { return Ok(reproduction) };
         for _ in 0..self.tools.tries {
-            let line = Line {
+            let line = CommandLine {
                 text,
                 dir: scratch.path(),
                 budget: self.tools.reproduce_timeout,
@@ -60,7 +64,7 @@ impl Workshop {
             };
             let mut transcript = Transcript::default();
             let ending = self.shell_through(line, &mut transcript).await?;
-            trial.tries += 1;
+            reproduction.tries += 1;
             match ending {
                 Ending::Exited(0) => continue,
                 Ending::Exited(code @ (126 | 127)) => {
@@ -72,32 +76,33 @@ impl Workshop {
                 Ending::OutOfTime => transcript.take(b"==0== ERROR: libFuzzer: timeout (cut by cadran)\n"),
                 _ => {}
             }
-            trial.crashed += 1;
-            trial.sighting = Some(Sighting::read(&transcript.text(), &bench.project));
-            trial.report = transcript.bytes();
+            reproduction.crashed += 1;
+            reproduction.signature = Some(CrashSignature::read(&transcript.text(), &bench.project));
+            reproduction.report = transcript.bytes();
         }
-        Ok(trial)
+        Ok(reproduction)
     }
 
     /// Tries a crashing input again, and makes it smaller while it stays in its bucket. `seen` is what the fuzzer printed
     /// when it found it, for one that does not crash again.
     pub(crate) async fn examine(
         &self,
-        bench: &Bench,
+        bench: &UnpackedBinary,
         input: &Path,
         seen: &[u8],
         scratch: &Scratch,
     ) -> Result<Tried, FuzzError> {
         let bytes = fs::read(input).map_err(|error| local(input, &error))?;
-        let trial = self.try_input(bench, input, scratch).await?;
-        let sighting =
-            trial.sighting.unwrap_or_else(|| Sighting::read(&String::from_utf8_lossy(seen), &bench.project));
-        let report = if trial.report.is_empty() { seen.to_vec() } else { trial.report };
+        let reproduction = self.try_input(bench, input, scratch).await?;
+        let signature = reproduction
+            .signature
+            .unwrap_or_else(|| CrashSignature::read(&String::from_utf8_lossy(seen), &bench.project));
+        let report = if reproduction.report.is_empty() { seen.to_vec() } else { reproduction.report };
         let mut tried = Tried {
-            sighting,
+            signature,
             input: bytes,
-            reproduced: trial.crashed,
-            tries: trial.tries,
+            reproduced: reproduction.crashed,
+            tries: reproduction.tries,
             minimised: false,
             report,
         };
@@ -109,7 +114,7 @@ impl Workshop {
 
     async fn minimise(
         &self,
-        bench: &Bench,
+        bench: &UnpackedBinary,
         input: &Path,
         tried: &mut Tried,
         scratch: &Scratch,
@@ -122,25 +127,30 @@ impl Workshop {
         variables.push(("CADRAN_OUTPUT", output.as_path().into()));
         variables.push(("CADRAN_SECONDS", seconds(budget).to_string().into()));
         // Its own limit first, ours a little later.
-        let line = Line { text, dir: scratch.path(), budget: budget + Duration::from_secs(10), variables };
+        let line =
+            CommandLine { text, dir: scratch.path(), budget: budget + Duration::from_secs(10), variables };
         self.shell(line, &mut Transcript::default(), |_| {}).await?;
         let Ok(smaller) = fs::read(&output) else { return Ok(()) };
         if smaller.is_empty() || smaller.len() >= tried.input.len() {
             return Ok(());
         }
-        let trial = self.try_input(bench, &output, scratch).await?;
-        let same = trial.sighting.as_ref().is_some_and(|sighting| {
-            bucket_of(sighting, &bench.commit) == bucket_of(&tried.sighting, &bench.commit)
+        let reproduction = self.try_input(bench, &output, scratch).await?;
+        let same = reproduction.signature.as_ref().is_some_and(|signature| {
+            bucket_of(signature, &bench.commit) == bucket_of(&tried.signature, &bench.commit)
         });
         // A smaller input that crashes elsewhere, or less often, is another crash.
-        if same && trial.crashed >= tried.reproduced {
-            (tried.input, tried.minimised, tried.report) = (smaller, true, trial.report);
-            (tried.reproduced, tried.tries) = (trial.crashed, trial.tries);
+        if same && reproduction.crashed >= tried.reproduced {
+            (tried.input, tried.minimised, tried.report) = (smaller, true, reproduction.report);
+            (tried.reproduced, tried.tries) = (reproduction.crashed, reproduction.tries);
         }
         Ok(())
     }
 
-    fn input_variables(&self, bench: &Bench, input: &Path) -> Vec<(&'static str, std::ffi::OsString)> {
+    fn input_variables(
+        &self,
+        bench: &UnpackedBinary,
+        input: &Path,
+    ) -> Vec<(&'static str, std::ffi::OsString)> {
         vec![
             ("CADRAN_COMMIT", bench.commit.as_str().into()),
             ("CADRAN_BIN", bench.bin.as_path().into()),

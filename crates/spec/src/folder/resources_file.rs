@@ -5,29 +5,35 @@ use std::sync::Arc;
 
 use cadran_core::Millis;
 
-use super::mark::{self, Stat};
-use super::walk::Found;
+use super::file_stamp::{self, Stat};
+use super::walk::TreeScan;
 use super::{HALF_WRITTEN_MS, read_file};
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::read::{RESOURCES_FILE, Reader, Resources};
 
 /// What is known about the resources file. One that becomes bad leaves what it said before in force.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct ResourcesFile {
     /// What it looked like when it was last judged; `None` while there is none.
     seen: Option<(Stat, u64)>,
     /// The hash of what is in force: 0 without a file, `None` when the first look found a bad one.
     hash: Option<u64>,
     problems: Vec<Diagnostic>,
-    looked: bool,
+    was_read: bool,
 }
 
-impl Shared {
+impl ResourcesFile {
     /// Takes the resources file out of what was found and reads it if it may have changed. True when it is so fresh
     /// that it may be half written.
-    pub(super) fn look(&mut self, root: &Path, found: &mut Found, reader: &mut Reader, now: Millis) -> bool {
+    pub(super) fn look(
+        &mut self,
+        root: &Path,
+        found: &mut TreeScan,
+        reader: &mut Reader,
+        now: Millis,
+    ) -> bool {
         let stat = found.files.remove(RESOURCES_FILE);
-        let first = !std::mem::replace(&mut self.looked, true);
+        let first = !std::mem::replace(&mut self.was_read, true);
         let Some(stat) = stat else {
             // A folder that cannot be read says nothing about the file.
             if first || found.is_gone(RESOURCES_FILE) && self.seen.take().is_some() {
@@ -51,7 +57,7 @@ impl Shared {
                 return true;
             }
         };
-        let hash = mark::hash_resources(&bytes);
+        let hash = file_stamp::hash_resources(&bytes);
         if self.seen.is_some_and(|(_, seen)| seen == hash) {
             self.seen = Some((stat, hash));
             return false;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One crash, as a program printed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct CrashSignature {
     /// As in `heap-buffer-overflow`; `crash` when nobody said.
     pub kind: String,
     /// The first frame of the project, or `None` when the output names none.
@@ -37,9 +37,9 @@ const FRAMES_MAX: usize = 256;
 /// Where compilers and systems keep their own sources, for builds whose root is not known.
 const FOREIGN: [&str; 5] = ["/usr/", "/lib/", "/compiler-rt/", "/libfuzzer/", "../sysdeps/"];
 
-impl Sighting {
+impl CrashSignature {
     /// Reads what a program printed. Only the first stack counts: later ones say where memory came from.
-    pub fn read(output: &str, project: &Project) -> Sighting {
+    pub fn read(output: &str, project: &Project) -> CrashSignature {
         let mut kind = None;
         let mut frame = None;
         let mut in_stack = false;
@@ -67,7 +67,7 @@ impl Sighting {
                 frame = Some(Frame { function, file });
             }
         }
-        Sighting { kind: kind.unwrap_or_else(|| "crash".into()), frame }
+        CrashSignature { kind: kind.unwrap_or_else(|| "crash".into()), frame }
     }
 
     /// For people.
@@ -180,7 +180,7 @@ allocated by thread T0 here:
     #[test]
     fn the_first_frame_of_the_project_is_found() {
         let check = |output: &str, project: &Project, title: &str| {
-            assert_eq!(Sighting::read(output, project).title(), title);
+            assert_eq!(CrashSignature::read(output, project).title(), title);
         };
         let ours = project(Some("/work/tree"), &[]);
         check(OVERFLOW, &ours, "heap-buffer-overflow in read_title, src/record.cpp");
@@ -215,8 +215,8 @@ allocated by thread T0 here:
             "\u{0}é\n#0 0x1 in ",
         ] {
             let with_head = format!("ERROR: AddressSanitizer: x\n{output}");
-            Sighting::read(output, &ours);
-            Sighting::read(&with_head, &ours);
+            CrashSignature::read(output, &ours);
+            CrashSignature::read(&with_head, &ours);
         }
     }
 }
