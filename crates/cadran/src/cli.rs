@@ -48,4 +48,7 @@ pub enum Subcommands {
     /// Watches over the processes of a server and ends them when it dies. Started by `serve`.
     #[command(hide = true)]
     Keeper,
+    /// Makes the request of a step. Started by the executor.
+    #[command(hide = true)]
+    HttpStep(commands::http_step::Args),
 }

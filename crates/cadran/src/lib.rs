@@ -9,5 +9,6 @@ pub mod cli;
 pub mod client;
 pub mod commands;
 pub mod defaults;
+pub mod public_address;
 pub mod server;
 mod xxl_job;

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use crate::{FootprintSpec, GlueKind, GroupName, JobName, Millis, Policy, Schedule, Target};
+use crate::{
+    Container, FootprintSpec, GlueKind, GroupName, HttpRequest, JobName, Millis, Policy, Schedule, Target,
+};
 
 /// A definition of work: when, under which rules, and what.
 ///
@@ -151,6 +153,17 @@ pub enum Work {
     Handler(String),
     /// A script that travels to an executor and is run there by its own interpreter.
     Glue(GlueKind, String),
+    /// One HTTP request.
+    Http(Box<HttpRequest>),
+    /// A container.
+    Container(Box<Container>),
+}
+
+impl Work {
+    /// Whether only executors of XXL-JOB know what to do with it.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Work::Handler(_) | Work::Glue(..))
+    }
 }
 
 impl Default for Work {

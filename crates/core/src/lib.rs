@@ -33,6 +33,7 @@ mod run;
 mod share;
 mod time;
 mod waiting;
+mod work;
 
 pub use cadran_cron::{Dst, Millis, Schedule, Zone};
 pub use command::{Command, IdempotencyKey, Refusal, Reply, TRIGGER_KEY_MS};
@@ -54,3 +55,4 @@ pub use run::{RunStatus, SeatRecord, SeatStatus, SkipReason, StepRecord, StepSta
 pub use share::{RunName, RunNameError, ShareError, share_of};
 pub use time::{Now, instant_text};
 pub use waiting::{Holding, Waiting};
+pub use work::{Container, ContainerCommand, HttpBody, HttpRequest, JsonPart, JsonPath, JsonPathError};

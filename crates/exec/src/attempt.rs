@@ -12,7 +12,7 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
 use crate::LocalOptions;
-use crate::command;
+use crate::command::{self, Prepared};
 use crate::environment::Environment;
 use crate::family::{self, Leader};
 use crate::log::Log;
@@ -118,8 +118,8 @@ impl Attempt<'_> {
                 Unmet::Stopped => Outcome::Stopped,
             })?;
         }
-        let script_path = || options.scripts().join(self.mark.replace('/', "-"));
-        let (command, script) = command::of_step(body, step, &env, &dir, script_path).map_err(not_started)?;
+        let Prepared { command, script, container } =
+            command::of_step(start, step, &env, &dir, options, self.mark).map_err(not_started)?;
         let side = |key: &str, path: &Option<String>| match path {
             None => Ok(None),
             Some(path) => {
@@ -132,7 +132,7 @@ impl Attempt<'_> {
         let (child, leader, out, err) = self.spawn(command, is_split).await?;
         let capture_bytes_max = step.output.as_ref().map(|_| options.output_bytes_max);
         let taps = Taps::new(log, capture_bytes_max, side_out, side_err);
-        Ok(Process::new(child, leader, (out, err), taps, script))
+        Ok(Process::new(child, leader, (out, err), taps, script, container))
     }
 
     fn environment(&self, step: &Step) -> Result<Environment, String> {

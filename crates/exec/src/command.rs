@@ -6,10 +6,13 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cadran_core::{Body, Step, Work};
+use cadran_core::{Body, Start, Step, Work};
 use nix::unistd::{AccessFlags, access};
 
+use crate::LocalOptions;
+use crate::container;
 use crate::environment::Environment;
+use crate::http_order::HttpOrder;
 
 /// A script on disk while it runs.
 #[derive(Debug)]
@@ -23,14 +26,28 @@ impl Drop for Script {
     }
 }
 
-/// The command of a step, ready but for its input and output, and the script file that must outlive it.
+/// The program that makes requests is this one, also when its file was replaced since it was started.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// The command of a step, ready but for its input and output, and what must outlive it or be ended with it.
+pub(crate) struct Prepared {
+    pub(crate) command: Command,
+    pub(crate) script: Option<Script>,
+    pub(crate) container: Option<container::Running>,
+}
+
+/// The command of a step. `mark` names the attempt.
 pub(crate) fn of_step(
-    body: &Body,
+    start: &Start,
     step: &Step,
     env: &Environment,
     dir: &Path,
-    script_path: impl FnOnce() -> PathBuf,
-) -> Result<(Command, Option<Script>), String> {
+    options: &LocalOptions,
+    mark: &str,
+) -> Result<Prepared, String> {
+    let body = &*start.context.body;
+    let script_path = || options.scripts().join(mark.replace('/', "-"));
+    let (mut is_ours, mut container) = (false, None);
     let (argv, script) = match &step.work {
         Work::Shell(text) => (shell_argv(body, step, text, env)?, None),
         Work::Program(words) => (words.iter().map(|word| env.expand(word)).collect(), None),
@@ -44,11 +61,33 @@ pub(crate) fn of_step(
             argv.extend_from_slice(env.positional());
             (argv, Some(script))
         }
+        Work::Http(request) => {
+            let path = script_path();
+            let order = HttpOrder::of(request, step, env, &options.http_allow);
+            let script = write_script(&path, &order.text())
+                .map_err(|error| format!("cannot write the request to {}: {error}", path.display()))?;
+            let file = path.to_str().ok_or_else(|| format!("{} is not UTF-8", path.display()))?;
+            is_ours = true;
+            (vec![OWN_PROGRAM.into(), "http-step".into(), file.into()], Some(script))
+        }
+        Work::Container(found) => {
+            let (argv, running) =
+                container::command_line((body, step, found), start, env, &options.base_env, dir)?;
+            let path = options.scripts().join(container::file_name(mark));
+            let note = write_script(&path, &running.note())
+                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+            container = Some(running);
+            (argv, Some(note))
+        }
         Work::Handler(_) | Work::Glue(..) => {
             return Err("only an executor of a group can run this; name one with `executor`".into());
         }
     };
-    Ok((prepare(&argv, env, dir)?, script))
+    let mut command = prepare(&argv, env, dir)?;
+    if is_ours {
+        command.arg0("cadran");
+    }
+    Ok(Prepared { command, script, container })
 }
 
 /// A command line for the shell of a step, as a precondition is one.
@@ -111,7 +150,12 @@ fn shell(body: &Body, step: &Step) -> Vec<String> {
 }
 
 /// `shell -c text name args…`: the text is handed over as it is written, nothing is put into it.
-fn shell_argv(body: &Body, step: &Step, text: &str, env: &Environment) -> Result<Vec<String>, String> {
+pub(crate) fn shell_argv(
+    body: &Body,
+    step: &Step,
+    text: &str,
+    env: &Environment,
+) -> Result<Vec<String>, String> {
     if text.contains('\0') {
         return Err("the command has a NUL byte in it".into());
     }
@@ -154,7 +198,7 @@ fn write_script(path: &Path, text: &str) -> io::Result<Script> {
 
 /// In its own process group, with our environment only. Deliberately without `pre_exec`, users or groups: any of
 /// them would make the standard library fork the whole server instead of calling posix_spawn.
-fn prepare(argv: &[String], env: &Environment, dir: &Path) -> Result<Command, String> {
+pub(crate) fn prepare(argv: &[String], env: &Environment, dir: &Path) -> Result<Command, String> {
     let Some((program, args)) = argv.split_first() else {
         return Err("the step has no command; give it `run` or `script`".into());
     };
@@ -164,7 +208,7 @@ fn prepare(argv: &[String], env: &Environment, dir: &Path) -> Result<Command, St
 }
 
 /// The file a program name stands for in the *step's* PATH, seen from the step's directory.
-fn resolve(program: &str, env: &Environment, dir: &Path) -> Result<OsString, String> {
+pub(crate) fn resolve(program: &str, env: &Environment, dir: &Path) -> Result<OsString, String> {
     if program.is_empty() {
         return Err("the step's command is empty; a `${NAME}` in it may have no value".into());
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use cadran_core::{Body, RunContext, Start, Step};
 
 use crate::journal::ATTEMPTS_MAX;
+use crate::sweep::MARK;
 
 /// What a process of an attempt sees: its variables and its positional arguments.
 #[derive(Clone, Debug, Default)]
@@ -153,6 +154,15 @@ impl Environment {
         self.vars.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
+    /// Names of variables that a process has from the job, not from the machine it runs on.
+    pub(crate) fn beyond<'a>(&'a self, base: &'a [(String, String)]) -> impl Iterator<Item = &'a str> {
+        let of_machine = |(name, value): &(&'a str, &'a str)| {
+            base.iter().any(|(known, same)| known == name && same == value)
+                || [MARK, "CADRAN_LOG"].contains(name)
+        };
+        self.vars().filter(move |var| !of_machine(var)).map(|(name, _)| name)
+    }
+
     pub(crate) fn positional(&self) -> &[String] {
         &self.positional
     }
@@ -168,6 +178,29 @@ impl Environment {
     /// Any other `$` stands for itself. A value is never looked at again, so that it cannot bring in another.
     pub(crate) fn expand(&self, text: &str) -> String {
         self.expand_traced(text).0
+    }
+
+    /// The same for a URL: a value that does not come from the job file is one part of it, whatever it contains, unless the
+    /// URL begins with it.
+    pub(crate) fn expand_url(&self, text: &str) -> String {
+        let (url, mut parts) = self.expand_traced(text);
+        parts.sort_by_key(|part| part.at.start);
+        let mut out = String::with_capacity(url.len());
+        let mut done = 0;
+        for Foreign { at, .. } in parts.into_iter().filter(|part| part.at.start > 0) {
+            out.push_str(&url[done..at.start]);
+            for byte in url[at.clone()].bytes() {
+                match byte {
+                    b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                        out.push(byte.into())
+                    }
+                    _ => out.push_str(&format!("%{byte:02X}")),
+                }
+            }
+            done = at.end;
+        }
+        out.push_str(&url[done..]);
+        out
     }
 
     /// The same, with the parts that do not come from the job file.
@@ -380,6 +413,25 @@ mod tests {
         assert_eq!(path("~other"), Path::new("/base/~other"));
         assert_eq!(path("${A}/z"), Path::new("/base/x y/z"));
         assert_eq!(path("/abs"), Path::new("/abs"));
+    }
+
+    #[test]
+    fn a_value_from_outside_is_one_part_of_a_url() {
+        let mut env = Environment::default();
+        for (name, value, is_foreign) in [
+            ("BASE", "https://a.b/c", false),
+            ("TO", "https://a.b/", true),
+            ("id", "../x?y=1&é", true),
+            ("v", "1.2-3", true),
+        ] {
+            env.put(name, value.into());
+            env.mark_foreign(name, value, is_foreign, "parameter");
+        }
+        let check = |text: &str, expected: &str| assert_eq!(env.expand_url(text), expected, "{text}");
+        check("${BASE}/${v}", "https://a.b/c/1.2-3");
+        check("${BASE}/${id}/${v}", "https://a.b/c/..%2Fx%3Fy%3D1%26%C3%A9/1.2-3");
+        check("${TO}${v}", "https://a.b/1.2-3");
+        check("https://${TO}", "https://https%3A%2F%2Fa.b%2F");
     }
 
     #[test]

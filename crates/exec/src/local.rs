@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::attempt::Halt;
 use crate::cgroup;
+use crate::container;
 use crate::desk::Shared;
 use crate::journal::Journal;
 use crate::keeper::Keeper;
@@ -59,6 +60,7 @@ impl Local {
         if killed > 0 {
             tracing::warn!(killed, "processes of the previous server were still alive and were killed");
         }
+        container::end_left(&options.scripts());
         // Scripts of the previous life; they are gone with its processes.
         let _ = std::fs::remove_dir_all(options.scripts());
         let found = journal.found();

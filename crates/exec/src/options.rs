@@ -31,6 +31,8 @@ pub struct LocalOptions {
     pub base_env: Vec<(String, String)>,
     /// Directory of steps that name none, and base of relative ones.
     pub base_dir: PathBuf,
+    /// Networks that requests of steps may go to although they are not public, as `10.1.0.0/16` or `127.0.0.1`.
+    pub http_allow: Vec<String>,
     /// Command that runs [`crate::keeper_main`]; `None` goes without a keeper.
     pub keeper: Option<Vec<OsString>>,
 }
@@ -52,6 +54,7 @@ impl LocalOptions {
             live_max: 1000,
             base_env: base_env(),
             base_dir: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+            http_allow: Vec::new(),
             keeper: None,
         }
     }

@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::attempt::{Attempt, Halt, Verdict, halted};
 use crate::command::Script;
+use crate::container;
 use crate::family::Leader;
 use crate::procfs::{self, Born};
 use crate::sweep::Lookout;
@@ -28,6 +29,8 @@ pub(crate) struct Process<'l> {
     taps: Taps<'l>,
     /// Removed when the process is over.
     _script: Option<Script>,
+    /// Ended with the process.
+    container: Option<container::Running>,
 }
 
 /// Why we ask a process to end.
@@ -47,8 +50,9 @@ impl<'l> Process<'l> {
         (out, err): (Receiver, Option<Receiver>),
         taps: Taps<'l>,
         script: Option<Script>,
+        container: Option<container::Running>,
     ) -> Process<'l> {
-        Process { child, leader, out: Some(out), err, taps, _script: script }
+        Process { child, leader, out: Some(out), err, taps, _script: script, container }
     }
 
     pub(crate) fn born(&self) -> &Born {
@@ -133,6 +137,9 @@ impl<'l> Process<'l> {
             if !self.leader.members().is_empty() {
                 self.kill(lookout, mark).await;
             }
+        }
+        if let Some(container) = self.container.take() {
+            container.end(status.and_then(|status| status.code()), reason.is_some()).await;
         }
         self.finish(reason, status)
     }

@@ -33,6 +33,8 @@ enum Form {
     Script,
     Handler,
     Glue,
+    Http,
+    Container,
     Steps,
 }
 
@@ -62,14 +64,21 @@ pub(crate) struct Grammar<'d> {
 
 /// The file of job number `no` of `jobs`, named `j0`, `j1` and so on.
 pub(crate) fn job_file(dice: &mut Dice, no: u64, jobs: u64, setting: Setting) -> Value {
-    let form = match dice.roll(10) {
+    let form = match dice.roll(12) {
         0..=2 => Form::Run,
         3 => Form::Script,
         4 => Form::Handler,
         5 => Form::Glue,
+        6 if dice.percent(50) => Form::Http,
+        6 => Form::Container,
         _ => Form::Steps,
     };
-    let away = matches!(form, Form::Handler | Form::Glue) || dice.percent(20);
+    let away = match form {
+        Form::Handler | Form::Glue => true,
+        // They run on the server itself.
+        Form::Http | Form::Container => false,
+        _ => dice.percent(20),
+    };
     let count = 1 + dice.roll(5);
     let outline = Outline {
         form,
@@ -149,6 +158,8 @@ impl Grammar<'_> {
             ("job", "script") => sure(matches!(form, Form::Script | Form::Glue)),
             ("job", "handler") => sure(*form == Form::Handler),
             ("job", "glue") => sure(*form == Form::Glue),
+            ("job", "http") => sure(*form == Form::Http),
+            ("job", "container") => sure(*form == Form::Container),
             ("job", "executor") => sure(*away),
             ("job", "route" | "block") if *away => 40,
             ("job" | "step", "concurrency") => 0, // Written together with `block: concurrent`.
@@ -172,7 +183,7 @@ impl Grammar<'_> {
                     25
                 }
             }
-            ("job", "shell") if matches!(form, Form::Handler | Form::Glue) => 0,
+            ("job", "shell") if matches!(form, Form::Handler | Form::Glue | Form::Http) => 0,
             ("job", "overlap") => 60,
             ("job", "catchup_window") => 35,
             // `misfire: all` stands with its window, which says so already.
@@ -183,7 +194,7 @@ impl Grammar<'_> {
             ("job", _) => 10,
             ("retry", "limit") | ("precondition", "condition") | ("param", "name") => 100,
             ("footprint", "writes" | "reads") => 60,
-            ("executor", "group") => 100,
+            ("executor", "group") | ("http", "url") | ("container", "image") => 100,
             ("executor", "labels") => 40,
             ("schedule", "cron" | "every" | "at" | "from") => 100,
             ("schedule", "dialect" | "dst" | "timezone" | "kind") => 15,
@@ -191,7 +202,9 @@ impl Grammar<'_> {
             ("schedule_actions", _) => 50,
             ("handlers", _) => 50,
             ("history", _) => 100,
-            ("continue_on" | "precondition" | "retry" | "param" | "footprint", _) => 40,
+            ("continue_on" | "precondition" | "retry" | "param" | "footprint" | "http" | "container", _) => {
+                40
+            }
             _ => 12,
         }
     }
@@ -341,6 +354,36 @@ impl Grammar<'_> {
                 0 => Value::text(self.command()),
                 _ => self.step(None, false, false),
             },
+            ("job" | "step", "http") => {
+                // A body goes with the methods that have one.
+                let other = self.dice.pick(&["body", "method"]);
+                self.map("http", &|_, key| key != other)
+            }
+            ("job" | "step", "container") => self.map("container", &|_, _| true),
+            ("http", "url") => Value::text("http://127.0.0.1:9/${CADRAN_JOB}"),
+            ("http", "headers") => Value::Map(vec![("X-Mode".into(), Value::text("${CADRAN_RUN_ID}"))]),
+            ("http", "body") => match self.dice.roll(2) {
+                0 => Value::text("a text"),
+                _ => Value::Map(vec![
+                    ("job".into(), Value::text("${CADRAN_JOB}")),
+                    ("n".into(), Value::text(1)),
+                ]),
+            },
+            ("http", "expect") => match self.dice.roll(2) {
+                0 => scalar_list(&["200", "204"]),
+                _ => Value::text(self.dice.pick(&["2xx", "200-299", "any"])),
+            },
+            ("http", "json_path") => Value::text("$.items[0].id"),
+            ("http", "method") | ("container", "engine" | "pull") => self.word(section, key),
+            ("container", "image") => Value::text("cadran.invalid/none:1"),
+            ("container", "args") => scalar_list(&["--version"]),
+            ("container", "mounts") => scalar_list(&["./:/work:ro", "cache:/cache"]),
+            ("container", "user") => Value::text("1000:1000"),
+            ("container", "dir") => Value::text("/work"),
+            ("container", "network") => Value::text("none"),
+            ("container", "memory") => Value::text("64m"),
+            ("container", "cpus") => Value::text("0.5"),
+            ("container", "options") => scalar_list(&["--read-only"]),
             ("executor", "group") => Value::text(self.dice.pick(&GROUPS)),
             ("executor", "labels") => Value::Map(vec![("gpu".into(), Value::text("a100"))]),
             // A key that nobody taught this grammar: the test says so.
@@ -450,13 +493,16 @@ impl Grammar<'_> {
         let form = form.unwrap_or_else(|| match self.dice.roll(10) {
             0 if away => Form::Handler,
             1 if away => Form::Glue,
+            0 if !self.outline.away => Form::Http,
+            1 if !self.outline.away => Form::Container,
             2 | 3 => Form::Script,
             _ => Form::Run,
         });
         let foreign = matches!(form, Form::Handler | Form::Glue);
         let retries = retries && !self.outline.never;
         let mut step = self.map("step", &|grammar, key| match key {
-            "run" | "script" | "handler" | "glue" => false,
+            "run" | "script" | "handler" | "glue" | "http" | "container" => false,
+            "shell" if form == Form::Http => false,
             "shell" | "dir" | "env" | "stdout" | "stderr" | "signal_on_stop" => !foreign,
             "preconditions" => !foreign && !grammar.outline.away,
             "executor" | "route" | "block" | "params" => away && foreign,
@@ -468,6 +514,8 @@ impl Grammar<'_> {
             Form::Script => &["script"],
             Form::Handler => &["handler"],
             Form::Glue => &["glue", "script"],
+            Form::Http => &["http"],
+            Form::Container => &["container"],
         };
         if let Value::Map(entries) = &mut step {
             for key in keys {

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cadran_core::{Footprint, GroupName, Job, Millis, Overlap, ScheduleAction, Step, Work, Zone};
+use cadran_core::{Footprint, GroupName, Job, Millis, Overlap, ScheduleAction, Step, Zone};
 use cadran_spec::{Diagnostic, ReadOptions};
 use serde_json::json;
 
@@ -37,7 +37,15 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let zone = Zone::get(&args.timezone).map_err(|error| anyhow::anyhow!("--timezone: {error}"))?;
-    let options = ReadOptions { default_zone: zone, ..ReadOptions::default() };
+    let has = |program: &&str| {
+        std::env::var_os("PATH")
+            .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()))
+    };
+    let options = ReadOptions {
+        default_zone: zone,
+        no_container_engine: !["docker", "podman"].iter().any(has),
+        ..ReadOptions::default()
+    };
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut out = std::io::stdout().lock();
     let typed = args.executors.as_deref().map(typed_in).transpose()?.unwrap_or_default();
@@ -115,7 +123,7 @@ fn typed_in(path: &Path) -> anyhow::Result<Vec<GroupName>> {
 fn travelling<'a>(job: &'a Job, typed: &[GroupName]) -> Vec<(&'a str, &'a str, String)> {
     let note = |step: &'a Step| {
         let target = step.target.as_deref().filter(|target| typed.contains(&target.group))?;
-        let is_command = !matches!(step.work, Work::Handler(_) | Work::Glue(..));
+        let is_command = !step.work.is_foreign();
         if !is_command || !target.labels.is_empty() {
             return None;
         }

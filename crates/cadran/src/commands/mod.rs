@@ -5,6 +5,7 @@ pub mod executors;
 pub mod files;
 pub mod fuzz;
 pub mod history;
+pub mod http_step;
 pub mod import;
 pub mod jobs;
 pub mod logs;

@@ -15,6 +15,7 @@ use cadran_spec::{ReadOptions, read_job};
 use cadran_store::{RunView, Store};
 use serde_json::json;
 
+use crate::public_address::AllowedNet;
 use crate::server::clock::{self, Clock};
 use crate::server::embedded::keeper_command;
 use crate::server::event_loop::Orders;
@@ -39,6 +40,10 @@ pub struct Args {
     /// Zone of a job file that names none.
     #[arg(long, env = "CADRAN_TIMEZONE", default_value = "UTC")]
     timezone: String,
+    /// A network that `http` steps may ask although it is not public, as 10.1.0.0/16 or 127.0.0.1; may be given several
+    /// times.
+    #[arg(long, env = "CADRAN_ALLOW_HTTP", value_name = "NET", value_delimiter = ',')]
+    allow_http: Vec<AllowedNet>,
     /// One JSON object at the end instead of text; what steps print is not shown.
     #[arg(long)]
     json: bool,
@@ -106,7 +111,8 @@ async fn foreground(args: &Args, job: Job, definition: Arc<str>, scratch: &Path)
     let clock = Clock::start();
     let loop_handle = LoopHandle::default();
     let store = Store::open("memory:").await?;
-    let exec = LocalOptions { keeper: keeper_command(), ..LocalOptions::new(scratch) };
+    let http_allow = args.allow_http.iter().map(ToString::to_string).collect();
+    let exec = LocalOptions { keeper: keeper_command(), http_allow, ..LocalOptions::new(scratch) };
     let logs = LogDir::new(exec.logs.clone());
     let (local, _) = Local::open(exec, clock::wall, loop_handle.sink()).await?;
     let local = Arc::new(local);

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::defaults;
+use crate::public_address::AllowedNet;
 use crate::server::clock::{self, Clock};
 use crate::server::data_dir::DataDir;
 use crate::server::dispatch::dispatcher;
@@ -101,6 +102,10 @@ pub struct Args {
     /// Milliseconds a worker that is silent is believed to be at work.
     #[arg(long, hide = true)]
     worker_lease_ms: Option<u64>,
+    /// A network that `http` steps may ask although it is not public, as 10.1.0.0/16 or 127.0.0.1; may be given several
+    /// times.
+    #[arg(long, env = "CADRAN_ALLOW_HTTP", value_name = "NET", value_delimiter = ',')]
+    allow_http: Vec<AllowedNet>,
     /// Log lines as JSON.
     #[arg(long)]
     log_json: bool,
@@ -218,7 +223,8 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let clock = Clock::start();
     let loop_handle = LoopHandle::default();
     let logs = LogDir::new(args.data.join("logs"));
-    let (local, mut found) = embedded::open(&args.data, args.slots, loop_handle.sink()).await?;
+    let (local, mut found) =
+        embedded::open(&args.data, args.slots, &args.allow_http, loop_handle.sink()).await?;
     let roster_file = options.remote.ledger.with_file_name("roster.json");
     let (remote, more, last_log) =
         Remote::open(options.remote, tokens.clone(), clock::wall, loop_handle.sink())?;

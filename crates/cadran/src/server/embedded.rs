@@ -9,12 +9,19 @@ use cadran_core::Found;
 use cadran_exec::{ExecError, Local, LocalOptions, Sink};
 
 use super::clock;
+use crate::public_address::AllowedNet;
 
 /// Opens the executor over the data directory. Also returned: the attempts its journal knows of.
-pub async fn open(data: &Path, slots: usize, sink: Sink) -> Result<(Arc<Local>, Vec<Found>), ExecError> {
+pub async fn open(
+    data: &Path,
+    slots: usize,
+    allow_http: &[AllowedNet],
+    sink: Sink,
+) -> Result<(Arc<Local>, Vec<Found>), ExecError> {
     let mut options = LocalOptions::new(data);
     options.live_max = options.live_max.max(slots);
     options.keeper = keeper_command();
+    options.http_allow = allow_http.iter().map(ToString::to_string).collect();
     let (local, found) = Local::open(options, clock::wall, sink).await?;
     Ok((Arc::new(local), found))
 }

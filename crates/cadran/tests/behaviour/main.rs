@@ -7,9 +7,11 @@
 mod support;
 
 mod clients;
+mod container_steps;
 mod endpoints;
 mod flow;
 mod footprints;
+mod http_steps;
 mod late;
 mod overlap;
 mod reading;

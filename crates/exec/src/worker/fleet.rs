@@ -121,8 +121,9 @@ impl Fleet {
         let (Some(step), Some(placement)) = (context.body.step(start.step), start.placement.clone()) else {
             return;
         };
-        if matches!(step.work, Work::Handler(_) | Work::Glue(..)) {
-            let why = "a worker runs commands; handlers and scripts of XXL-JOB need one of its executors";
+        if !matches!(step.work, Work::Shell(_) | Work::Program(_) | Work::Script(_)) {
+            let why = "a worker runs commands; handlers and scripts of XXL-JOB need one of its executors, and requests \
+                       and containers the server itself";
             return self.refuse(key, why.to_owned());
         }
         let number = match start.step {

@@ -334,6 +334,8 @@ impl JobStepItem {
                 Work::Script(_) => "script",
                 Work::Handler(_) => "handler",
                 Work::Glue(..) => "glue",
+                Work::Http(_) => "http",
+                Work::Container(_) => "container",
             },
             depends: step
                 .depends

@@ -59,6 +59,8 @@ pub(crate) const JOB: Shape = Shape {
         key("steps"),
         RUN,
         key("script"),
+        key("http"),
+        key("container"),
         keys("handlers", &["handler_on"]),
         EXECUTOR,
         HANDLER,
@@ -100,7 +102,6 @@ pub(crate) const JOB: Shape = Shape {
         ("defaults", "`retry`, `env`, `dir` and `shell` of the job are the defaults of its steps"),
         ("group", "use `labels`"),
         ("worker_selector", "jobs run on this server's own executor"),
-        ("container", "run the container command itself, as in `run: [docker, run, --rm, image]`"),
         ("ssh", "run `ssh` itself as a step"),
         ("resources", "limit it in the command itself, or in the service manager"),
         ("artifacts", "write files from a step to a directory of your choice"),
@@ -195,7 +196,7 @@ pub(crate) fn read(
         body.children = children(field, name.as_ref(), findings);
     }
     let target = TargetDraft::read(&fields, false, findings);
-    body.steps = steps(&fields, retry, &target, &mut body.shell, findings);
+    body.steps = steps(&fields, retry, &target, options, &mut body.shell, findings);
     if let Some(field) = fields.get("handlers") {
         body.handlers = handlers(field, findings);
     }
@@ -430,11 +431,13 @@ fn steps(
     fields: &Fields<'_>,
     retry: Option<RetryWord>,
     target: &TargetDraft,
+    options: &ReadOptions,
     job_shell: &mut Option<Vec<String>>,
     findings: &mut Findings,
 ) -> Vec<Step> {
     let mut drafts = Vec::new();
-    let only = ["run", "script", "handler", "glue"].iter().find_map(|name| fields.get(name));
+    let only =
+        ["run", "script", "handler", "glue", "http", "container"].iter().find_map(|name| fields.get(name));
     match (fields.get("steps"), only) {
         (Some(steps), None) => {
             *job_shell = fields.get("shell").and_then(|field| step::shell(field, findings));
@@ -459,6 +462,7 @@ fn steps(
                     retry_key: None,
                     target: target.clone(),
                     local_key: None,
+                    container_key: fields.get("container").map(|field| field.key.span),
                 });
             }
         }
@@ -474,6 +478,10 @@ fn steps(
     }
     for draft in &mut drafts {
         place(draft, target, findings);
+        if let (true, Some(span)) = (options.no_container_engine, draft.container_key) {
+            let message = "this machine has neither docker nor podman, and the step needs one of them";
+            findings.warn(span, Code::Unsupported, message, "install one of them where the server runs");
+        }
     }
     let order = fields.get("type").map_or(Some(Order::Graph), |field| {
         if let Kind::Scalar(value) = &field.value.kind
@@ -505,7 +513,11 @@ fn retries(drafts: &mut [Draft], retry: Option<RetryWord>, findings: &mut Findin
 /// Gives a step its target. What only counts for processes of the server says so on a step that is none of them.
 fn place(draft: &mut Draft, job: &TargetDraft, findings: &mut Findings) {
     draft.step.target = std::mem::take(&mut draft.target).resolve(&draft.step.work, job, findings);
-    let foreign = matches!(draft.step.work, Work::Handler(_) | Work::Glue(..));
+    if draft.step.target.is_some() && matches!(draft.step.work, Work::Http(_) | Work::Container(_)) {
+        let message = "requests and containers run on the server itself, and the step names executors";
+        findings.error_help(draft.span, Code::Conflict, message, "add `executor: local` to the step");
+    }
+    let foreign = draft.step.work.is_foreign();
     if let Some((name, span)) = draft.local_key.filter(|_| foreign) {
         let message = format!("`{name}` is for commands; what this step runs is known to its executor alone");
         findings.error_help(span, Code::Conflict, message, "remove one of the two");

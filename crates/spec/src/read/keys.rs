@@ -1,7 +1,7 @@
 //! The keys of all files that this crate reads, as data: the same tables that the reader itself looks keys up in.
 
 use super::fields::{Key, Shape};
-use super::{executors, footprint, job, lists, resources, schedule, step, target};
+use super::{container, executors, footprint, http, job, lists, resources, schedule, step, target};
 
 /// The keys of one map in a file.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,8 @@ pub const JOB_FILE: &[KeyTable] = &[
     KeyTable { section: "precondition", shape: &step::PRECONDITION },
     KeyTable { section: "handlers", shape: &job::HANDLERS },
     KeyTable { section: "executor", shape: &target::PLACE },
+    KeyTable { section: "http", shape: &http::HTTP },
+    KeyTable { section: "container", shape: &container::CONTAINER },
 ];
 
 /// The maps of `resources.yaml` and of `executors.yaml`.
@@ -57,6 +59,9 @@ pub fn key_words(section: &str, key: &str) -> Vec<&'static str> {
         ("job" | "step", "block") => names(target::BLOCKS),
         ("job" | "step", "glue") => names(target::GLUES),
         ("step", "signal_on_stop") => names(step::SIGNALS),
+        ("http", "method") => names(http::METHODS),
+        ("container", "engine") => names(container::ENGINES),
+        ("container", "pull") => names(container::PULLS),
         ("footprint", "on_conflict") => names(footprint::ON_CONFLICTS),
         ("executors_group", "dialect") => names(executors::DIALECTS),
         _ => Vec::new(),
@@ -75,15 +80,17 @@ mod tests {
         sections.dedup();
         assert_eq!(sections.len(), count);
         let with_words = keys().filter(|(section, key)| !key_words(section, key.name()).is_empty()).count();
-        assert_eq!(with_words, 16, "a key with words was renamed, or a new one is missing here");
+        assert_eq!(with_words, 19, "a key with words was renamed, or a new one is missing here");
     }
 
     /// A map that is read with a table which is not listed above would escape every check that goes through the lists.
     #[test]
     fn every_shape_of_the_reader_is_listed() {
         let sources = [
+            include_str!("container.rs"),
             include_str!("executors.rs"),
             include_str!("footprint.rs"),
+            include_str!("http.rs"),
             include_str!("job.rs"),
             include_str!("lists.rs"),
             include_str!("resources.rs"),

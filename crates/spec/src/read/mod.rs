@@ -1,10 +1,12 @@
 //! YAML text to a job, or to everything that is wrong with it.
 
+mod container;
 mod executors;
 mod fields;
 mod findings;
 mod flow;
 mod footprint;
+mod http;
 mod job;
 mod keys;
 mod lists;
@@ -41,11 +43,13 @@ pub struct ReadOptions {
     pub default_zone: Zone,
     /// What jobs share, from the resources file of their folder.
     pub resources: Arc<Resources>,
+    /// Warn of steps in containers: the machine has neither docker nor podman.
+    pub no_container_engine: bool,
 }
 
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
-        ReadOptions { default_zone: Zone::utc(), resources: Arc::default() }
+        ReadOptions { default_zone: Zone::utc(), resources: Arc::default(), no_container_engine: false }
     }
 }
 

@@ -9,6 +9,7 @@ use super::scalar::{
     duration_or_secs, filled, flag, line, one_or_many, scalar, short, text, variable, whole, word,
 };
 use super::target::{self, BLOCK, CONCURRENCY, EXECUTOR, GLUE, HANDLER, ROUTE, TargetDraft};
+use super::{container, http};
 use crate::diagnostic::Code;
 use crate::suggest::nearest;
 use crate::tree::{Kind, Node, Span};
@@ -56,6 +57,8 @@ pub(crate) const STEP: Shape = Shape {
         BLOCK,
         CONCURRENCY,
         key("params"),
+        key("http"),
+        key("container"),
     ],
     unsupported: &[
         ("id", "use `name`; `depends` names steps by it"),
@@ -64,7 +67,6 @@ pub(crate) const STEP: Shape = Shape {
         ("action", USE_RUN),
         ("with", USE_RUN),
         ("config", USE_RUN),
-        ("container", "run the container command itself, as in `run: [docker, run, --rm, image]`"),
         ("call", "run `cadran trigger JOB --wait` as the step"),
         ("parallel", "write the steps out; those without `depends` on one another run in parallel"),
         ("foreach", "write the steps out, or loop inside of a script"),
@@ -96,6 +98,8 @@ pub(crate) struct Draft {
     pub(crate) target: TargetDraft,
     /// A key that counts for processes of the server alone.
     pub(crate) local_key: Option<(&'static str, Span)>,
+    /// Where it names a container.
+    pub(crate) container_key: Option<Span>,
 }
 
 /// Keys that tell the executor inside the server how to run a process.
@@ -114,6 +118,7 @@ pub(crate) fn read(node: &Node, name: Option<(&str, Span)>, findings: &mut Findi
         retry_key: None,
         target: TargetDraft::default(),
         local_key: None,
+        container_key: None,
     };
     if let Some((name, span)) = name {
         draft.step.name = name.to_owned();
@@ -149,6 +154,7 @@ pub(crate) fn read(node: &Node, name: Option<(&str, Span)>, findings: &mut Findi
     }
     draft.target = TargetDraft::read(&fields, true, findings);
     draft.local_key = LOCAL_KEYS.iter().find_map(|name| Some((*name, fields.get(name)?.key.span)));
+    draft.container_key = fields.get("container").map(|field| field.key.span);
     let step = &mut draft.step;
     (step.work, step.shell) = work(&fields, "a step", node.span, findings)?;
     step.dir = path(&fields, "dir", findings);
@@ -196,6 +202,15 @@ pub(crate) fn work(
     span: Span,
     findings: &mut Findings,
 ) -> Option<(Work, Option<Vec<String>>)> {
+    if let Some(request) = fields.get("http") {
+        alone(fields, "http", &["run", "script", "handler", "glue", "container", "shell"], findings);
+        return http::work(request, findings).map(|work| (work, None));
+    }
+    if let Some(container) = fields.get("container") {
+        alone(fields, "container", &["handler", "glue"], findings);
+        let shell = fields.get("shell").and_then(|field| self::shell(field, findings));
+        return container::work(container, fields, findings).map(|work| (work, shell));
+    }
     if let Some(remote) = target::work(fields, findings) {
         return remote.map(|work| (work, None));
     }
@@ -207,15 +222,7 @@ pub(crate) fn work(
             findings.error_help(span, Code::Missing, format!("{what} needs `run` or `script`"), help);
             return None;
         };
-        let work = match &run.value.kind {
-            Kind::List(items) if items.is_empty() => {
-                findings.error(run.value.span, Code::BadValue, format!("`{}` is an empty list", run.spelled));
-                return None;
-            }
-            Kind::List(_) => Work::Program(texts(run, findings)),
-            _ => Work::Shell(filled(run.spelled, run.value, findings)?.to_owned()),
-        };
-        return Some((work, shell));
+        return Some((command(run, findings)?, shell));
     };
     let text = filled(script.spelled, script.value, findings)?.to_owned();
     if let Some(run) = run {
@@ -228,6 +235,27 @@ pub(crate) fn work(
         shell = self::shell(run, findings);
     }
     Some((Work::Script(text), shell))
+}
+
+/// What stands beside a key that says what the step does, and says it too.
+fn alone(fields: &Fields<'_>, name: &str, others: &[&str], findings: &mut Findings) {
+    if let Some(other) = others.iter().find_map(|name| fields.get(name)) {
+        let message =
+            format!("`{}` stands beside `{name}`, which says what the step does already", other.spelled);
+        findings.error_help(other.key.span, Code::Conflict, message, "keep one of the two");
+    }
+}
+
+/// A text for the shell, or a list of a program and its arguments.
+pub(crate) fn command(run: Field<'_>, findings: &mut Findings) -> Option<Work> {
+    Some(match &run.value.kind {
+        Kind::List(items) if items.is_empty() => {
+            findings.error(run.value.span, Code::BadValue, format!("`{}` is an empty list", run.spelled));
+            return None;
+        }
+        Kind::List(_) => Work::Program(texts(run, findings)),
+        _ => Work::Shell(filled(run.spelled, run.value, findings)?.to_owned()),
+    })
 }
 
 /// A shell or interpreter as a command line: words, or a list.

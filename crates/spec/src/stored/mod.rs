@@ -2,6 +2,7 @@
 
 mod intern;
 mod shape;
+mod work;
 
 use std::sync::Arc;
 

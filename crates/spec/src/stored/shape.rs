@@ -4,10 +4,11 @@
 
 use std::borrow::Cow;
 
+use super::work::{ContainerShape, HttpShape};
 use cadran_core::{
-    Block, Body, ContinueOn, Dst, FootprintSpec, GlueKind, Handler, Handlers, History, Misfire, OnConflict,
-    Overlap, Param, Policy, PoolShare, Precondition, Retry, Route, ScheduleAction, Step, StepNo, Target,
-    Work, Zone,
+    Block, Body, ContainerCommand, ContinueOn, Dst, FootprintSpec, GlueKind, Handler, Handlers, History,
+    Misfire, OnConflict, Overlap, Param, Policy, PoolShare, Precondition, Retry, Route, ScheduleAction, Step,
+    StepNo, Target, Work, Zone,
 };
 use cadran_cron::Dialect;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ use serde_json::value::RawValue;
 use super::ScheduleText;
 use crate::read::MAX_ACTIVE_STEPS_DEFAULT;
 
-type Text<'a> = Cow<'a, str>;
+pub(super) type Text<'a> = Cow<'a, str>;
 
 /// Everything before the body, as it is written.
 #[derive(Serialize)]
@@ -160,7 +161,7 @@ impl ScheduleShape<'_> {
     }
 }
 
-type Pairs<'a> = Vec<(Text<'a>, Text<'a>)>;
+pub(super) type Pairs<'a> = Vec<(Text<'a>, Text<'a>)>;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -253,6 +254,11 @@ struct StepShape<'a> {
     glue: Option<Text<'a>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     executor: Option<TargetShape<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    http: Option<HttpShape<'a>>,
+    /// The container of `run` or `program`; with neither its image's own program.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    container: Option<ContainerShape<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -447,7 +453,17 @@ impl<'a> From<&'a Step> for StepShape<'a> {
             target,
         } = step;
         let (mut run, mut program, mut script, mut handler, mut glue) = (None, None, None, None, None);
+        let (mut http, mut container) = (None, None);
         match work {
+            Work::Http(request) => http = Some(HttpShape::from(&**request)),
+            Work::Container(found) => {
+                container = Some(ContainerShape::from(&**found));
+                match &found.command {
+                    ContainerCommand::Image(_) => {}
+                    ContainerCommand::Shell(line) => run = Some(line.into()),
+                    ContainerCommand::Program(words) => program = Some(texts(words)),
+                }
+            }
             Work::Shell(line) => run = Some(line.into()),
             Work::Program(words) => program = Some(texts(words)),
             Work::Script(text) => script = Some(text.into()),
@@ -474,6 +490,8 @@ impl<'a> From<&'a Step> for StepShape<'a> {
             handler,
             glue,
             executor: target.as_deref().map(TargetShape::from),
+            http,
+            container,
         }
     }
 }
@@ -481,6 +499,16 @@ impl<'a> From<&'a Step> for StepShape<'a> {
 impl StepShape<'_> {
     fn step(self) -> Result<Step, String> {
         let work = match (self.run, self.program, self.script, self.handler, self.glue) {
+            (None, None, None, None, None) if self.http.is_some() => {
+                Work::Http(Box::new(self.http.unwrap_or_default().request()?))
+            }
+            (run, program, None, None, None) if self.container.is_some() => {
+                let command = match (run, program) {
+                    (Some(line), _) => Some(ContainerCommand::Shell(line.into_owned())),
+                    (None, words) => words.map(|words| ContainerCommand::Program(owned(words))),
+                };
+                Work::Container(Box::new(self.container.unwrap_or_default().container(command)))
+            }
             (Some(line), None, None, None, None) => Work::Shell(line.into_owned()),
             (None, Some(words), None, None, None) => Work::Program(owned(words)),
             (None, None, Some(text), None, None) => Work::Script(text.into_owned()),
@@ -646,18 +674,18 @@ fn is_empty_handlers(handlers: &[Option<StepShape<'_>>; 4]) -> bool {
     handlers.iter().all(Option::is_none)
 }
 
-fn texts(list: &[String]) -> Vec<Text<'_>> {
+pub(super) fn texts(list: &[String]) -> Vec<Text<'_>> {
     list.iter().map(Text::from).collect()
 }
 
-fn owned(list: Vec<Text<'_>>) -> Vec<String> {
+pub(super) fn owned(list: Vec<Text<'_>>) -> Vec<String> {
     list.into_iter().map(Text::into_owned).collect()
 }
 
-fn pairs(list: &[(String, String)]) -> Pairs<'_> {
+pub(super) fn pairs(list: &[(String, String)]) -> Pairs<'_> {
     list.iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-fn owned_pairs(list: Pairs<'_>) -> Vec<(String, String)> {
+pub(super) fn owned_pairs(list: Pairs<'_>) -> Vec<(String, String)> {
     list.into_iter().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
 }
