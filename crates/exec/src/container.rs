@@ -47,6 +47,8 @@ pub(crate) fn command_line(
     let name = format!("cadran-{}-{}-{}", start.run, start.step.0, start.attempt);
     let mut words: Vec<String> = [engine.as_str(), "run", "--rm"].into_iter().map(str::to_owned).collect();
     words.push(format!("--name={name}"));
+    // Its time to end is over when it is removed: podman would wait once more.
+    words.push("--stop-timeout=0".to_owned());
     words.push(format!("--label=cadran.run={}", start.run));
     words.push(format!("--label=cadran.job={}", start.context.job_name));
     let given = [

@@ -130,7 +130,7 @@ fn among<'a>(list: Cow<'a, [Executor]>, addresses: &[Address]) -> Cow<'a, [Execu
 fn needs<'a>(step: &Step, target: &'a Target) -> Needs<'a> {
     match step.work {
         Work::Handler(_) | Work::Glue(..) => Needs::Handler,
-        Work::Shell(_) | Work::Program(_) | Work::Script(_) => Needs::Command(&target.labels),
+        _ => Needs::Command(&target.labels),
     }
 }
 
