@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{Method, Request, Uri};
 use cadran_core::{Command, Holding, JobName, Millis, Refusal, Reply, RunId, Waiting};
 use cadran_exec::LogDir;
-use cadran_http::{ApiState, EventLog, FileProblem, Health, JobConflict, Peer, Server, Token, router};
+use cadran_http::{ApiState, EventLog, FileProblem, Health, JobConflict, Lists, Peer, Server, Token, router};
 use cadran_store::Store;
 use futures::future::BoxFuture;
 use tower::ServiceExt;
@@ -34,7 +34,8 @@ pub fn api(data: &[u8]) {
             let store = Store::open("memory:").await.expect("a store");
             let token = Token::random().expect("a token");
             let logs = LogDir::new(std::env::temp_dir().join("cadran-fuzz-no-logs"));
-            let api = router(ApiState::new(Arc::new(Nobody), store, logs, token.hash()));
+            let lists = lists(store.clone()).expect("lists");
+            let api = router(ApiState::new(Arc::new(Nobody { lists }), store, logs, token.hash()));
             let _ = BENCH.set((token, api));
         }
         let (token, api) = BENCH.get().expect("it was set");
@@ -57,8 +58,17 @@ pub fn api(data: &[u8]) {
     });
 }
 
+/// Lists of a store, made on a runtime that lives as long as the process.
+fn lists(store: Store) -> std::io::Result<Arc<Lists>> {
+    static RUNTIME: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
+    let made = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    Lists::start(store, RUNTIME.get_or_init(made).handle().clone(), || 1_794_780_000_000).map(Arc::new)
+}
+
 /// A server without jobs.
-struct Nobody;
+struct Nobody {
+    lists: Arc<Lists>,
+}
 
 impl Server for Nobody {
     fn command(&self, _: Command) -> BoxFuture<'static, Result<Reply, Refusal>> {
@@ -82,11 +92,14 @@ impl Server for Nobody {
     fn why(&self, _: RunId) -> Result<(Option<Waiting>, Option<Holding>), Refusal> {
         Ok((None, None))
     }
-    fn reasons(&self, runs: Vec<RunId>) -> Result<Vec<Option<String>>, Refusal> {
+    fn waitings(&self, runs: Vec<RunId>) -> Result<Vec<Option<Waiting>>, Refusal> {
         Ok(vec![None; runs.len()])
     }
-    fn conflicts(&self) -> Result<(Vec<JobConflict>, bool), Refusal> {
-        Ok((Vec::new(), false))
+    fn conflicts(&self) -> Result<(Arc<Vec<JobConflict>>, bool), Refusal> {
+        Ok((Arc::default(), false))
+    }
+    fn lists(&self) -> Arc<Lists> {
+        self.lists.clone()
     }
     fn file_problems(&self) -> Vec<FileProblem> {
         Vec::new()

@@ -236,6 +236,20 @@ impl ApiError {
             .help("GET /api/v1/jobs lists jobs; a job file with an error is listed by GET /api/v1/problems")
     }
 
+    pub(crate) fn no_such_revision(job: &JobName, revision: u32) -> ApiError {
+        ApiError::new(
+            StatusCode::NOT_FOUND,
+            "no_such_revision",
+            format!("the definition of revision {revision} of job {job} is not there"),
+        )
+        .help("GET /api/v1/jobs/{name}/revisions lists those that are; one goes with the last run under it")
+    }
+
+    pub(crate) fn unreadable_definition(why: &str) -> ApiError {
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "unreadable_definition", why)
+            .help("a newer version of the server wrote it")
+    }
+
     pub(crate) fn no_such_run(run: RunId) -> ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "no_such_run", format!("there is no run {run}"))
             .help("GET /api/v1/runs lists runs; ended runs are dropped after the job's history retention")

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
 use crate::instant;
+use crate::lists::LabelFilter;
 
 /// The largest body: parameters of a trigger, with room to spare.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
@@ -209,4 +210,51 @@ pub(crate) fn words_field<T: Copy + PartialEq>(
         }
     }
     Ok(found)
+}
+
+/// A field that holds one word out of a table.
+pub(crate) fn word_field<T: Copy>(
+    field: &str,
+    given: Option<&str>,
+    words: &[(T, &str)],
+) -> Result<Option<T>, ApiError> {
+    let Some(text) = given else { return Ok(None) };
+    let found = words.iter().find(|(_, word)| *word == text);
+    let all: Vec<&str> = words.iter().map(|(_, word)| *word).collect();
+    let allowed = format!("one of {}", all.join(", "));
+    found.map(|(value, _)| Some(*value)).ok_or_else(|| ApiError::bad_field(field, text, &allowed))
+}
+
+/// A field that holds labels, separated by commas.
+pub(crate) fn labels_field(field: &str, given: Option<&str>) -> Result<Vec<LabelFilter>, ApiError> {
+    let label = |text: &str| {
+        let (name, value) = match text.split_once(':') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (text, None),
+        };
+        if name.is_empty() {
+            let allowed = "NAME:VALUE, or NAME for any value, separated by commas";
+            return Err(ApiError::bad_field(field, text, allowed));
+        }
+        Ok(LabelFilter { name: name.to_owned(), value })
+    };
+    given.into_iter().flat_map(|text| text.split(',')).map(label).collect()
+}
+
+/// A field that holds a stretch of time, such as `90s`, `5m`, `1h` or `7d`, or a number of milliseconds.
+pub(crate) fn span_field(field: &str, given: Option<&str>) -> Result<Option<Millis>, ApiError> {
+    let Some(text) = given else { return Ok(None) };
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "" | "ms" => Some(1),
+        "s" => Some(1_000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
+        _ => None,
+    };
+    let millis = factor.and_then(|factor| number.parse::<Millis>().ok()?.checked_mul(factor));
+    let allowed = "a stretch of time such as 500ms, 90s, 5m, 1h or 7d";
+    millis.map(Some).ok_or_else(|| ApiError::bad_field(field, text, allowed))
 }

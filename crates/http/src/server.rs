@@ -8,7 +8,7 @@ use cadran_spec::ReadOptions;
 use futures::future::BoxFuture;
 use tokio::sync::broadcast;
 
-use crate::EventLog;
+use crate::{EventLog, Lists};
 
 /// What the API asks of the running server. Records are read from the store and logs from their files; everything
 /// that is decided, or known only to the loop, comes through here.
@@ -37,11 +37,11 @@ pub trait Server: Send + Sync + 'static {
     /// Why an open run waits, or what it holds.
     fn why(&self, run: RunId) -> Result<(Option<Waiting>, Option<Holding>), Refusal>;
 
-    /// Why each of these runs waits, in a sentence; `None` for those that do not.
-    fn reasons(&self, runs: Vec<RunId>) -> Result<Vec<Option<String>>, Refusal>;
+    /// Why each of these runs waits; `None` for those that do not.
+    fn waitings(&self, runs: Vec<RunId>) -> Result<Vec<Option<Waiting>>, Refusal>;
 
     /// Which jobs can exclude which, by name, and whether there may be more.
-    fn conflicts(&self) -> Result<(Vec<JobConflict>, bool), Refusal>;
+    fn conflicts(&self) -> Result<(Arc<Vec<JobConflict>>, bool), Refusal>;
 
     /// What is wrong with job files at this moment.
     fn file_problems(&self) -> Vec<FileProblem>;
@@ -77,6 +77,9 @@ pub trait Server: Send + Sync + 'static {
 
     /// Runs that are active, and that wait for their turn.
     fn load(&self) -> (usize, usize);
+
+    /// Jobs, runs and skips in short. What is committed is there.
+    fn lists(&self) -> Arc<Lists>;
 
     /// What changed lately. Every change is in the store before it is here.
     fn event_log(&self) -> Arc<EventLog>;

@@ -29,6 +29,7 @@ mod claim;
 mod code;
 mod error;
 mod fold;
+mod heads;
 mod keys;
 mod memory;
 mod migrations;
@@ -47,6 +48,7 @@ mod usage;
 
 pub use claim::Claim;
 pub use error::{Failure, StoreError};
+pub use heads::{HEADS_MAX, RunHead};
 pub use prune::{PrunePass, Pruned, Retention};
 pub use query::{
     Committed, Counts, JobQuery, JobRecord, JobView, LIMIT_MAX, LastRun, Loaded, RunQuery, RunView,

@@ -13,9 +13,11 @@ use rustc_hash::FxHashMap;
 use crate::code::DAY_MS;
 use crate::error::Failure;
 use crate::fold::{Change, Folded};
+use crate::heads::{HEADS_MAX, RunHead};
 use crate::prune::{self, PrunePass, Pruned, Retention, Stage};
 use crate::query::{
-    Committed, Counts, JobQuery, JobRecord, JobView, LastRun, RunQuery, RunView, SkipQuery, SkipView, bounded,
+    Committed, Counts, JobQuery, JobRecord, JobView, LIMIT_MAX, LastRun, RunQuery, RunView, SkipQuery,
+    SkipView, bounded,
 };
 use crate::{StoreError, keys, servers, text};
 
@@ -165,6 +167,53 @@ impl Memory {
             .filter_map(|run| record.run_view(run))
             .take(bounded(query.limit) as usize)
             .collect())
+    }
+
+    pub(crate) fn run_heads(&self, before: Option<RunId>, limit: u32) -> Result<Vec<RunHead>, StoreError> {
+        let record = self.record("run_heads")?;
+        let end = before.unwrap_or(RunId::from_raw(u64::MAX));
+        let head = |RunRecord { promise, state }: &RunRecord| RunHead {
+            run: promise.run,
+            job: promise.job,
+            due: promise.due,
+            trigger: promise.trigger,
+            status: state.status,
+            started_at: state.started_at,
+            ended_at: state.ended_at,
+            skip: state.skip,
+            params: promise.params.clone(),
+        };
+        let runs = record.runs.range(..end).rev().take(limit.min(HEADS_MAX) as usize);
+        Ok(runs.map(|(_, run)| head(run)).collect())
+    }
+
+    pub(crate) fn runs_by_id(&self, runs: &[RunId]) -> Result<Vec<RunView>, StoreError> {
+        let record = self.record("runs_by_id")?;
+        let wanted: BTreeSet<RunId> = runs.iter().take(LIMIT_MAX as usize).copied().collect();
+        let found = wanted.iter().rev().filter_map(|run| record.runs.get(run));
+        Ok(found.filter_map(|run| record.run_view(run)).collect())
+    }
+
+    pub(crate) fn skips_by_id(&self, skips: &[RunId]) -> Result<Vec<SkipView>, StoreError> {
+        let record = self.record("skips_by_id")?;
+        let wanted: BTreeSet<RunId> = skips.iter().take(LIMIT_MAX as usize).copied().collect();
+        let view = |skip: &Skip| {
+            let (put, _) = record.jobs.get(&skip.job)?;
+            Some(SkipView { skip: *skip, job_name: put.name.clone() })
+        };
+        Ok(wanted.iter().rev().filter_map(|id| view(record.skips.get(id)?)).collect())
+    }
+
+    pub(crate) fn jobs_by_id(&self, jobs: &[JobId]) -> Result<Vec<JobView>, StoreError> {
+        let record = self.record("jobs_by_id")?;
+        Ok(jobs.iter().take(LIMIT_MAX as usize).filter_map(|job| record.job_view(*job)).collect())
+    }
+
+    pub(crate) fn revisions(&self, job: JobId) -> Result<Vec<u32>, StoreError> {
+        let record = self.record("revisions")?;
+        let older = record.definitions.range((job, 0)..=(job, u32::MAX)).map(|((_, revision), _)| *revision);
+        let current = record.jobs.get(&job).map(|(put, _)| put.revision);
+        Ok(older.chain(current).collect::<BTreeSet<_>>().into_iter().collect())
     }
 
     pub(crate) fn skips(&self, query: &SkipQuery) -> Result<Vec<SkipView>, StoreError> {

@@ -17,8 +17,12 @@ use crate::{StoreError, packed, text};
 const JOB_COLUMNS: &str = "j.job, j.name, j.revision, j.history_kind, j.history_amount, j.removed_at, j.source, \
      j.source_mark, j.definition, s.watermark, s.paused_at, s.holes";
 
-const RUN_COLUMNS: &str = "r.run, r.job, r.revision, r.due, r.trigger, r.promised_at, r.parent, r.parent_depth, \
+pub(crate) const RUN_COLUMNS: &str = "r.run, r.job, r.revision, r.due, r.trigger, r.promised_at, r.parent, r.parent_depth, \
      r.params, r.status, r.attempt, r.started_at, r.ended_at, r.skip, r.message, r.steps";
+/// The columns of a skip, and the name of its job.
+pub(crate) const SKIPS: &str = "select s.id, s.job, s.first_due, s.last_due, s.count, s.reason, s.at, j.name \
+     from skips s join jobs j on j.job = s.job";
+
 /// Where the columns behind [`RUN_COLUMNS`] begin.
 const AFTER_RUN: usize = 16;
 
@@ -143,6 +147,20 @@ pub(crate) async fn definition(
     Ok(found)
 }
 
+pub(crate) async fn revisions(source: &impl Source, job: JobId) -> Result<Vec<u32>, StoreError> {
+    let sql = "select cast(revision as bigint) as revision from definitions where job = $1 \
+         union select cast(revision as bigint) from jobs where job = $1 order by revision";
+    let mut found = Vec::new();
+    let note = &mut |row: &dyn Fields| {
+        found.push(row.int(0)? as u32);
+        Ok(())
+    };
+    source
+        .each(Question::new("revisions", sql).about(format_args!("job {job}")).int(job.0.into()), note)
+        .await?;
+    Ok(found)
+}
+
 pub(crate) async fn run(source: &impl Source, run: RunId) -> Result<Option<RunView>, StoreError> {
     let sql =
         format!("select {RUN_COLUMNS}, j.name from runs r join jobs j on j.job = r.job where r.run = $1");
@@ -182,9 +200,7 @@ pub(crate) async fn runs(source: &impl Source, query: &RunQuery) -> Result<Vec<R
 }
 
 pub(crate) async fn skips(source: &impl Source, query: &SkipQuery) -> Result<Vec<SkipView>, StoreError> {
-    let sql = "select s.id, s.job, s.first_due, s.last_due, s.count, s.reason, s.at, j.name \
-         from skips s join jobs j on j.job = s.job where s.id >= 0";
-    let mut question = Question::new("skips", sql);
+    let mut question = Question::new("skips", format!("{SKIPS} where s.id >= 0"));
     if let Some(name) = &query.job {
         question = question
             .and_text(" and s.job = (select job from jobs where name = ?)", name.as_str())
@@ -193,9 +209,16 @@ pub(crate) async fn skips(source: &impl Source, query: &SkipQuery) -> Result<Vec
     if let Some(before) = query.before {
         question = question.and_int(" and s.id < ?", code::run_code(before));
     }
+    skip_views(source, question.and_int(" order by s.id desc limit ?", bounded(query.limit).into())).await
+}
+
+pub(crate) async fn skip_views(
+    source: &impl Source,
+    question: Question,
+) -> Result<Vec<SkipView>, StoreError> {
     let mut views = Vec::new();
     source
-        .each(question.and_int(" order by s.id desc limit ?", bounded(query.limit).into()), &mut |row| {
+        .each(question, &mut |row| {
             let reason = row.int(5)?;
             let skip = Skip {
                 id: code::run(row.int(0)?),
@@ -277,14 +300,14 @@ fn dialect<S: Source>(_: &S) -> Dialect {
     S::DIALECT
 }
 
-fn job_view_sql() -> String {
+pub(crate) fn job_view_sql() -> String {
     format!(
         "select {JOB_COLUMNS}, r.run, r.status, r.due from jobs j left join job_states s on s.job = j.job \
          left join runs r on r.run = (select max(l.run) from runs l where l.job = j.job)"
     )
 }
 
-async fn job_views(source: &impl Source, question: Question) -> Result<Vec<JobView>, StoreError> {
+pub(crate) async fn job_views(source: &impl Source, question: Question) -> Result<Vec<JobView>, StoreError> {
     let mut views = Vec::new();
     let mut texts = Texts::default();
     source
@@ -303,7 +326,7 @@ async fn job_views(source: &impl Source, question: Question) -> Result<Vec<JobVi
     Ok(views)
 }
 
-async fn run_views(source: &impl Source, question: Question) -> Result<Vec<RunView>, StoreError> {
+pub(crate) async fn run_views(source: &impl Source, question: Question) -> Result<Vec<RunView>, StoreError> {
     let mut views = Vec::new();
     source
         .each(question, &mut |row| {
@@ -381,7 +404,7 @@ fn run_columns(row: &dyn Fields, run: RunId) -> Result<RunRecord, String> {
     })
 }
 
-fn job(row: &dyn Fields, at: usize) -> Result<JobId, String> {
+pub(crate) fn job(row: &dyn Fields, at: usize) -> Result<JobId, String> {
     let number = row.int(at)?;
     code::job(number).ok_or_else(|| format!("{number} is not the number of a job"))
 }

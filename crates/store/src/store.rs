@@ -9,7 +9,7 @@ use crate::query::{
     Committed, Counts, JobQuery, JobRecord, JobView, Loaded, RunQuery, RunView, SkipQuery, SkipView,
 };
 use crate::sqlite::Sqlite;
-use crate::{PrunePass, Pruned, StoreError, Usage, fold::Folded, keys, prune, read};
+use crate::{PrunePass, Pruned, RunHead, StoreError, Usage, fold::Folded, heads, keys, prune, read};
 
 /// The durable record. Cheap to clone; all clones are one store.
 #[derive(Clone, Debug)]
@@ -130,6 +130,31 @@ impl Store {
     /// One job, removed or not.
     pub async fn job(&self, name: &JobName) -> Result<Option<JobView>, StoreError> {
         each!(self, memory => memory.job(name), database => read::job_named(&**database, name))
+    }
+
+    /// Runs in short, newest first, those below an id; at most [`HEADS_MAX`](crate::HEADS_MAX).
+    pub async fn run_heads(&self, before: Option<RunId>, limit: u32) -> Result<Vec<RunHead>, StoreError> {
+        each!(self, memory => memory.run_heads(before, limit), database => heads::run_heads(&**database, before, limit))
+    }
+
+    /// These runs, newest first; those that are not recorded are missing. At most [`LIMIT_MAX`](crate::LIMIT_MAX).
+    pub async fn runs_by_id(&self, runs: &[RunId]) -> Result<Vec<RunView>, StoreError> {
+        each!(self, memory => memory.runs_by_id(runs), database => heads::runs_by_id(&**database, runs))
+    }
+
+    /// These skips, newest first; those that are not recorded are missing. At most [`LIMIT_MAX`](crate::LIMIT_MAX).
+    pub async fn skips_by_id(&self, skips: &[RunId]) -> Result<Vec<SkipView>, StoreError> {
+        each!(self, memory => memory.skips_by_id(skips), database => heads::skips_by_id(&**database, skips))
+    }
+
+    /// These jobs, in no order; those that are not recorded are missing. At most [`LIMIT_MAX`](crate::LIMIT_MAX).
+    pub async fn jobs_by_id(&self, jobs: &[JobId]) -> Result<Vec<JobView>, StoreError> {
+        each!(self, memory => memory.jobs_by_id(jobs), database => heads::jobs_by_id(&**database, jobs))
+    }
+
+    /// The revisions of a job whose definitions are still there, rising, with the one that is in force last.
+    pub async fn revisions(&self, job: JobId) -> Result<Vec<u32>, StoreError> {
+        each!(self, memory => memory.revisions(job), database => read::revisions(&**database, job))
     }
 
     /// How many jobs there are, and runs in each open state.

@@ -289,6 +289,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         ));
     }
     let pruner = Pruner::new(options.retention, store.clone(), logs.clone());
+    let pruner = pruner.with_lists(running.lists.clone());
     let disk = pruner.report();
     let pruning = tokio::spawn(pruner.run());
 

@@ -1,12 +1,12 @@
 //! The server's side of the API: commands and queries for the event loop, health, metrics, problems.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cadran_core::{Command, Holding, JobId, JobName, Millis, Refusal, Reply, RunId, StepRecord, Waiting};
 use cadran_engine::Engine;
 use cadran_exec::Local;
-use cadran_http::{EventLog, ExecutorGroup, FileProblem, Health, JobConflict, Server};
+use cadran_http::{EventLog, ExecutorGroup, FileProblem, Health, JobConflict, Lists, Server};
 use cadran_spec::{RESOURCES_FILE, ReadOptions, Resources};
 use futures::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -26,12 +26,21 @@ pub struct ApiFacade {
     metrics: PrometheusHandle,
     health: HealthMonitor,
     events: Arc<EventLog>,
+    lists: Arc<Lists>,
+    conflicts: Mutex<Option<KnownConflicts>>,
     problems: Problems,
     executors: Option<Arc<Executors>>,
     local: Option<Arc<Local>>,
     disk: DiskReport,
     jobs: PathBuf,
     reading: ReadOptions,
+}
+
+/// Which jobs can exclude which, until a job changes.
+struct KnownConflicts {
+    generation: u64,
+    list: Arc<Vec<JobConflict>>,
+    cut: bool,
 }
 
 impl ApiFacade {
@@ -42,6 +51,8 @@ impl ApiFacade {
             metrics: running.metrics.clone(),
             health: running.health.clone(),
             events: running.events.clone(),
+            lists: running.lists.clone(),
+            conflicts: Mutex::default(),
             problems,
             executors: None,
             local: None,
@@ -154,13 +165,17 @@ impl Server for ApiFacade {
         self.query(move |engine| (engine.why(run), engine.holding(run)))
     }
 
-    fn reasons(&self, runs: Vec<RunId>) -> Result<Vec<Option<String>>, Refusal> {
-        let reason = |engine: &Engine, run| engine.why(run).map(|why| why.sentence);
-        self.query(move |engine| runs.into_iter().map(|run| reason(engine, run)).collect())
+    fn waitings(&self, runs: Vec<RunId>) -> Result<Vec<Option<Waiting>>, Refusal> {
+        self.query(move |engine| runs.into_iter().map(|run| engine.why(run)).collect())
     }
 
-    fn conflicts(&self) -> Result<(Vec<JobConflict>, bool), Refusal> {
+    fn conflicts(&self) -> Result<(Arc<Vec<JobConflict>>, bool), Refusal> {
         fault::point("handler");
+        let generation = self.lists.generation();
+        let mut known = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref().filter(|known| known.generation == generation) {
+            return Ok((known.list.clone(), known.cut));
+        }
         let declared = self.query(|engine| {
             let jobs = engine.catalog().touching();
             let jobs = jobs.filter_map(|(name, body, policy)| {
@@ -169,7 +184,9 @@ impl Server for ApiFacade {
             jobs.collect::<Vec<_>>()
         })?;
         // Compared here, not in the loop, which has runs to start.
-        Ok(exclusions(declared))
+        let (list, cut) = exclusions(declared);
+        let made = known.insert(KnownConflicts { generation, list: Arc::new(list), cut });
+        Ok((made.list.clone(), made.cut))
     }
 
     fn file_problems(&self) -> Vec<FileProblem> {
@@ -216,6 +233,10 @@ impl Server for ApiFacade {
 
     fn load(&self) -> (usize, usize) {
         self.query(Engine::active_and_waiting).unwrap_or_default()
+    }
+
+    fn lists(&self) -> Arc<Lists> {
+        self.lists.clone()
     }
 
     fn event_log(&self) -> Arc<EventLog> {

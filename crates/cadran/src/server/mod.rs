@@ -32,7 +32,7 @@ use std::thread;
 use cadran_core::{Command, Refusal, Reply, Report};
 use cadran_engine::{Engine, Event};
 use cadran_exec::Sink;
-use cadran_http::EventLog;
+use cadran_http::{EventLog, Lists};
 use cadran_store::Store;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::{mpsc, oneshot};
@@ -121,6 +121,8 @@ pub struct Running {
     pub store: Store,
     /// Its events.
     pub events: Arc<EventLog>,
+    /// Its jobs, runs and skips in short.
+    pub lists: Arc<Lists>,
     /// Its counters.
     pub metrics: PrometheusHandle,
     /// How long ago each part of it showed that it works.
@@ -142,8 +144,10 @@ pub fn start(
     let (batches, to_record) = mpsc::unbounded_channel();
     let (metrics, handle) = Metrics::new();
     let health = HealthMonitor::new(clock);
+    let lists = Arc::new(Lists::start(store.clone(), tokio::runtime::Handle::current(), clock::wall)?);
+    let watchers = recorder::Watchers { events: events.clone(), lists: lists.clone() };
     let recording =
-        recorder::record(store.clone(), to_record, loop_handle.inbox.clone(), health.clone(), events.clone());
+        recorder::record(store.clone(), to_record, loop_handle.inbox.clone(), health.clone(), watchers);
     let recording = tokio::spawn(fatal::task("recorder", recording));
     let pings = tokio::spawn(health.clone().ping(store.clone()));
     let event_loop = EventLoop {
@@ -162,7 +166,18 @@ pub fn start(
     let loop_thread = thread::Builder::new()
         .name("cadran-loop".into())
         .spawn(fatal::thread("loop", || event_loop.run()))?;
-    Ok(Running { loop_handle, clock, store, events, metrics: handle, health, pings, loop_thread, recording })
+    Ok(Running {
+        loop_handle,
+        clock,
+        store,
+        events,
+        lists,
+        metrics: handle,
+        health,
+        pings,
+        loop_thread,
+        recording,
+    })
 }
 
 impl Running {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cadran_core::Batch;
 use cadran_engine::Event;
-use cadran_http::{EventLog, LiveChange};
+use cadran_http::{EventLog, Lists, LiveChange};
 use cadran_store::Store;
 use tokio::sync::mpsc;
 
@@ -37,6 +37,14 @@ pub struct Recording {
     pub changes: Vec<LiveChange>,
 }
 
+/// Who is told of what was committed.
+pub struct Watchers {
+    /// Tells pages.
+    pub events: Arc<EventLog>,
+    /// Answers lists.
+    pub lists: Arc<Lists>,
+}
+
 /// Commits what arrives until the channel closes. While one transaction is on its way the next batches gather, and go
 /// together: the slower the disk, the larger the groups.
 ///
@@ -47,7 +55,7 @@ pub async fn record(
     mut batches: mpsc::UnboundedReceiver<Recording>,
     inbox: Arc<Inbox<Message>>,
     health: HealthMonitor,
-    events: Arc<EventLog>,
+    watchers: Watchers,
 ) {
     while let Some(Recording { seq, mut batch, mut changes }) = batches.recv().await {
         fault::point("recorder");
@@ -62,10 +70,12 @@ pub async fn record(
         if health.committed(seqs.len()) {
             tracing::info!("the store is back");
         }
+        // First: whoever has an answer that waited for this commit finds it in the lists.
+        watchers.lists.committed(batch, &refused);
         for seq in seqs {
             inbox.put(Message::Event(Event::Committed { seq, refused: refused.clone() }));
         }
-        events.push(changes);
+        watchers.events.push(changes);
     }
 }
 

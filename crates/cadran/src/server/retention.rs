@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cadran_core::RunId;
 use cadran_exec::LogDir;
-use cadran_http::DiskUse;
+use cadran_http::{DiskUse, Lists};
 use cadran_store::{PrunePass, Retention, Store, StoreError};
 use tokio::time::{Instant, sleep};
 
@@ -59,6 +59,7 @@ pub struct Pruner {
     options: Options,
     store: Store,
     logs: LogDir,
+    lists: Option<Arc<Lists>>,
     report: DiskReport,
     orphans_looked_at: Option<Instant>,
     is_over_told: bool,
@@ -88,7 +89,13 @@ impl Pruner {
                 (options.database_bytes_max, options.log_bytes_max);
             (disk.days_max, disk.runs_max) = (options.retention.days_max, options.retention.runs_max);
         });
-        Pruner { options, store, logs, report, orphans_looked_at: None, is_over_told: false }
+        Pruner { options, store, logs, lists: None, report, orphans_looked_at: None, is_over_told: false }
+    }
+
+    /// With the lists that have to forget too.
+    pub fn with_lists(mut self, lists: Arc<Lists>) -> Pruner {
+        self.lists = Some(lists);
+        self
     }
 
     /// Where it says what it saw.
@@ -137,6 +144,9 @@ impl Pruner {
             if !pruned.runs.is_empty() || pruned.skips > 0 {
                 forgotten += pruned.runs.len() as u64 + pruned.skips;
                 self.report.change(|disk| disk.runs_forgotten += pruned.runs.len() as u64);
+                if let Some(lists) = &self.lists {
+                    lists.forgotten(pruned.runs.clone());
+                }
                 self.remove(pruned.runs).await;
                 // Half of the time is for everybody else.
                 sleep(started.elapsed()).await;

@@ -13,6 +13,7 @@ mod flow;
 mod footprints;
 mod http_steps;
 mod late;
+mod lists;
 mod overlap;
 mod reading;
 mod schedules;

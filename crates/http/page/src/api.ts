@@ -44,6 +44,7 @@ export type ConflictItem = {
 export type ConflictPage = {
   conflicts: (ConflictItem)[];
   cut: boolean;
+  total: number;
 };
 
 export type Definition = {
@@ -74,6 +75,16 @@ export type DueItem = {
   due: string;
   due_ms: i64;
   job: string;
+};
+
+export type DuePage = {
+  dues: (RecordedDueItem)[];
+  from: string;
+  from_ms: i64;
+  next_offset?: number | null;
+  recorded: number;
+  to: string;
+  to_ms: i64;
 };
 
 export type ErrorBody = {
@@ -112,6 +123,26 @@ export type Forecast = {
   from: string;
   from_ms: i64;
   runs: (number)[];
+};
+
+export type Graph = {
+  edges: (GraphEdge)[];
+  job: string;
+  nodes: (GraphNode)[];
+  ranks: number;
+  revision: number;
+  width: number;
+};
+
+export type GraphEdge = {
+  from: number;
+  to: number;
+};
+
+export type GraphNode = {
+  name: string;
+  order: number;
+  rank: number;
 };
 
 export type GroupItem = {
@@ -178,8 +209,12 @@ export type JobItem = {
 };
 
 export type JobPage = {
+  as_of: string;
+  as_of_ms: i64;
   jobs: (JobItem)[];
   next?: string | null;
+  offset: number;
+  total: number;
 };
 
 export type JobStepItem = {
@@ -193,7 +228,10 @@ export type JobStepItem = {
 export type LastRunItem = {
   due: string;
   due_ms: i64;
+  ended_at?: string | null;
+  ended_at_ms?: (i64 | null);
   id: string;
+  late_ms?: (i64 | null);
   status: string;
 };
 
@@ -273,6 +311,20 @@ export type ProblemItem = {
 
 export type ProblemPage = {
   problems: (ProblemItem)[];
+};
+
+export type RecordedDueItem = {
+  count: number;
+  due: string;
+  due_ms: i64;
+  duration_ms?: (i64 | null);
+  explanation?: string | null;
+  job: string;
+  late_ms?: (i64 | null);
+  outcome: string;
+  reason?: string | null;
+  run?: string | null;
+  status?: string | null;
 };
 
 export type RunDetail = (RunItem & {
@@ -388,6 +440,30 @@ export type SkipPage = {
   skips: (SkipItem)[];
 };
 
+export type Stats = {
+  all: StatsItem;
+  duration_bounds_ms: (i64)[];
+  from: string;
+  from_ms: i64;
+  lateness_bounds_ms: (i64)[];
+  step_ms: i64;
+  steps: (StatsStep)[];
+  to: string;
+  to_ms: i64;
+};
+
+export type StatsItem = {
+  durations: (number)[];
+  lateness: (number)[];
+  reasons: Record<string, number>;
+  statuses: Record<string, number>;
+};
+
+export type StatsStep = (StatsItem & {
+  at: string;
+  at_ms: i64;
+});
+
 export type StepItem = {
   attempt: number;
   duration_ms?: (i64 | null);
@@ -421,6 +497,20 @@ export type UpcomingPage = {
   to: string;
   to_ms: i64;
   upcoming: (DueItem)[];
+};
+
+export type WaitItem = {
+  explanation: string;
+  job: string;
+  run: string;
+  since?: string | null;
+  since_ms?: (i64 | null);
+  waits_for: WaitsFor;
+};
+
+export type WaitPage = {
+  cut: boolean;
+  waits: (WaitItem)[];
 };
 
 export type WaitsFor = {

@@ -4,17 +4,18 @@ use std::fmt;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use cadran_core::{Command, JobName, Reply, RunName, RunStatus};
+use cadran_core::{Command, JobId, Millis, Reply, RunName, RunStatus};
 use cadran_spec::Decoder;
-use cadran_store::{JobQuery, JobView, LastRun, RunQuery};
+use cadran_store::JobView;
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::ApiState;
 use crate::error::{ApiError, ErrorBody};
+use crate::lists::{JobFilter, JobRow, JobSort, JobWord};
 use crate::request::{self, Fields, JobAt, JsonBody, KeyHeader, NoBody, NoFields};
 use crate::view::{JobDetail, JobItem};
+use crate::{ApiState, instant};
 
 /// Which jobs.
 #[derive(Deserialize, IntoParams)]
@@ -23,6 +24,21 @@ use crate::view::{JobDetail, JobItem};
 pub(super) struct JobFields {
     /// Only jobs whose name contains this text, in upper or lower case.
     text: Option<String>,
+    /// Only jobs in one of these states, separated by commas: `active`, `paused`, `disabled`, `removed`.
+    state: Option<String>,
+    /// Only jobs with all of these labels, separated by commas: `NAME:VALUE`, or `NAME` for any value.
+    label: Option<String>,
+    /// Only jobs whose newest run that began has one of these statuses, separated by commas.
+    last: Option<String>,
+    /// Only jobs with a step on this group of executors; `local` is the server itself.
+    executor: Option<String>,
+    /// Only jobs whose file has a problem, or has none.
+    problem: Option<bool>,
+    /// `name`, `next_due` (soonest first), `last_end` (latest first) or `lateness` (of the last run, most first); `name`
+    /// unless given.
+    sort: Option<String>,
+    /// How many to pass over.
+    offset: Option<u32>,
     /// Only jobs whose name comes after this one: the `next` of the page before.
     after: Option<String>,
     /// Removed jobs too.
@@ -34,18 +50,25 @@ pub(super) struct JobFields {
 /// A page of jobs.
 #[derive(Serialize, ToSchema)]
 pub(super) struct JobPage {
-    /// By name.
+    /// In the order that was asked for.
     jobs: Vec<JobItem>,
-    /// Where the next page starts (`after`), when there may be one.
+    /// How many jobs there are behind `after`, on this page or not.
+    total: usize,
+    /// How many of them were passed over.
+    offset: u32,
+    /// When this was so.
+    as_of: String,
+    as_of_ms: Millis,
+    /// Where the next page of a list by name starts (`after`), when there may be one.
     next: Option<String>,
 }
 
-/// Lists jobs by name.
+/// Lists jobs. The order and the filters cost one look at a list in memory, whatever they are.
 #[utoipa::path(
     get, path = "/api/v1/jobs", tag = "jobs", operation_id = "list_jobs",
     params(JobFields),
     responses(
-        (status = 200, description = "Jobs, by name.", body = JobPage),
+        (status = 200, description = "Jobs, by name unless asked for otherwise.", body = JobPage),
         (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
     ),
 )]
@@ -54,48 +77,73 @@ pub(super) async fn list(
     Fields(fields): Fields<JobFields>,
 ) -> Result<Json<JobPage>, ApiError> {
     let limit = request::limit(fields.limit)?;
-    let query = JobQuery {
-        after: request::job_field(fields.after.as_deref())?,
+    let offset = fields.offset.unwrap_or(0);
+    let sort = request::word_field("sort", fields.sort.as_deref(), JobSort::WORDS)?.unwrap_or_default();
+    let filter = JobFilterFields {
         text: fields.text,
-        include_removed: fields.removed.unwrap_or(false),
-        limit: limit as u32,
+        state: fields.state,
+        label: fields.label,
+        last: fields.last,
+        executor: fields.executor,
+        problem: fields.problem,
     };
-    let mut found = state.store.jobs(&query).await.map_err(ApiError::store)?;
-    show_begun(&state, None, &mut found).await?;
-    let next = found.last().filter(|_| found.len() >= limit).map(|job| job.put.name.to_string());
+    let mut filter = filter.read(&state)?;
+    filter.after = request::job_field(fields.after.as_deref())?;
+    if fields.removed.unwrap_or(false) && filter.states.is_empty() {
+        filter.states = JobWord::WORDS.iter().map(|(word, _)| *word).collect();
+    }
+    let now = state.server.now();
+    let lists = state.server.lists();
+    let (rows, total) = lists.read().await?.jobs.page(&filter, sort, offset as usize, limit, now);
+    let more = rows.len() == limit && total > rows.len().saturating_add(offset as usize);
+    let next = rows.last().filter(|_| sort == JobSort::Name && more).map(|row| row.name.to_string());
+    let ids: Vec<JobId> = rows.iter().map(|row| row.job).collect();
+    let found = state.store.jobs_by_id(&ids).await.map_err(ApiError::store)?;
+    let mut found: BTreeMap<JobId, JobView> = found.into_iter().map(|view| (view.put.job, view)).collect();
     let mut decoder = Decoder::default();
-    let next_dues = state.server.next_dues(found.iter().map(|job| job.put.name.clone()).collect())?;
-    let jobs = found.iter().zip(next_dues).map(|(job, due)| JobItem::new(job, &mut decoder, due)).collect();
-    Ok(Json(JobPage { jobs, next }))
+    let item = |row: JobRow| {
+        let mut view = found.remove(&row.job)?;
+        view.last_run = row.last.or(view.last_run);
+        Some(JobItem::new(&view, &mut decoder, row.next_due).with_last(row.last_end, row.late_ms))
+    };
+    let jobs = rows.into_iter().filter_map(item).collect();
+    Ok(Json(JobPage { jobs, total, offset, as_of: instant::to_text(now), as_of_ms: now, next }))
 }
 
-/// A run is promised a few seconds ahead, so the newest run of a busy job is mostly one that is still to come. What
-/// people ask for is the last one that began: taken from the newest runs, in one question for the whole page.
-async fn show_begun(state: &ApiState, job: Option<JobName>, found: &mut [JobView]) -> Result<(), ApiError> {
-    let is_promised = |view: &JobView| view.last_run.is_some_and(|last| last.status == RunStatus::Promised);
-    if !found.iter().any(is_promised) {
-        return Ok(());
-    }
-    let begun =
-        RunStatus::WORDS.iter().map(|(status, _)| *status).filter(|status| *status != RunStatus::Promised);
-    let limit = if job.is_some() { 1 } else { cadran_store::LIMIT_MAX };
-    let query = RunQuery { job, statuses: begun.collect(), limit, ..RunQuery::default() };
-    let runs = state.store.runs(&query).await.map_err(ApiError::store)?;
-    let mut newest: BTreeMap<&JobName, LastRun> = BTreeMap::new();
-    for run in &runs {
-        let last = LastRun {
-            run: run.record.promise.run,
-            status: run.record.state.status,
-            due: run.record.promise.due,
+/// The filters on jobs, in a query or in the body of a command on many of them.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct JobFilterFields {
+    /// Part of the name, in upper or lower case.
+    text: Option<String>,
+    /// States, separated by commas.
+    state: Option<String>,
+    /// Labels, separated by commas: `NAME:VALUE` or `NAME`.
+    label: Option<String>,
+    /// Statuses of the newest run that began, separated by commas.
+    last: Option<String>,
+    /// A group of executors; `local` is the server itself.
+    executor: Option<String>,
+    /// Whether the file has a problem.
+    problem: Option<bool>,
+}
+
+impl JobFilterFields {
+    pub(super) fn read(self, state: &ApiState) -> Result<JobFilter, ApiError> {
+        let files = |wanted: bool| {
+            let problems = state.server.file_problems().into_iter();
+            (problems.map(|problem| problem.file).filter(|file| !file.is_empty()).collect(), wanted)
         };
-        newest.entry(&run.job_name).or_insert(last);
+        Ok(JobFilter {
+            text: self.text.unwrap_or_default().to_ascii_lowercase(),
+            states: request::words_field("state", self.state.as_deref(), JobWord::WORDS)?,
+            labels: request::labels_field("label", self.label.as_deref())?,
+            last: request::words_field("last", self.last.as_deref(), RunStatus::WORDS)?,
+            executor: self.executor,
+            problem: self.problem.map(files),
+            after: None,
+        })
     }
-    for view in found.iter_mut().filter(|view| is_promised(view)) {
-        if let Some(last) = newest.get(&view.put.name) {
-            view.last_run = Some(*last);
-        }
-    }
-    Ok(())
 }
 
 /// How many dues ahead the answer about one job shows.
@@ -119,10 +167,12 @@ pub(super) async fn show(
     Fields(NoFields {}): Fields<NoFields>,
 ) -> Result<Json<JobDetail>, ApiError> {
     let job = state.store.job(&name).await.map_err(ApiError::store)?;
-    let mut found = [job.ok_or_else(|| ApiError::no_such_job(&name))?];
-    show_begun(&state, Some(name.clone()), &mut found).await?;
-    let [job] = found;
+    let mut job = job.ok_or_else(|| ApiError::no_such_job(&name))?;
     let now = state.server.now();
+    let lists = state.server.lists();
+    let row = lists.read().await?.jobs.row(job.put.job, now);
+    let (last_end, late_ms) = row.as_ref().map_or((None, None), |row| (row.last_end, row.late_ms));
+    job.last_run = row.and_then(|row| row.last).or(job.last_run);
     let upcoming =
         state.server.upcoming(now, now.saturating_add(NEXT_DUES_WINDOW_MS), Some(&name), NEXT_DUES_MAX)?;
     let mut dues: Vec<_> = upcoming.into_iter().map(|(due, _)| due).collect();
@@ -132,7 +182,7 @@ pub(super) async fn show(
     }
     let mut problems = state.server.file_problems();
     problems.retain(|problem| !problem.file.is_empty() && *problem.file == *job.put.source);
-    Ok(Json(JobDetail::new(&job, &dues, problems)))
+    Ok(Json(JobDetail::new(&job, &dues, problems).with_last(last_end, late_ms)))
 }
 
 /// What a trigger brings along.

@@ -1,6 +1,8 @@
+mod due;
 mod event;
 mod executor;
 mod follow;
+mod graph;
 mod history;
 mod job;
 mod line;
@@ -9,6 +11,7 @@ mod run;
 mod service;
 mod session;
 mod spec;
+mod stats;
 mod upcoming;
 mod why;
 mod why_at;
@@ -57,12 +60,16 @@ fn endpoints() -> OpenApiRouter<ApiState> {
         .routes(routes!(job::trigger))
         .routes(routes!(job::pause))
         .routes(routes!(job::resume))
+        .routes(routes!(graph::graph))
         .routes(routes!(run::list))
         .routes(routes!(run::show))
         .routes(routes!(run::stop))
         .routes(routes!(run::retry))
         .routes(routes!(why::why))
         .routes(routes!(why::conflicts))
+        .routes(routes!(why::waits))
+        .routes(routes!(due::dues))
+        .routes(routes!(stats::stats))
         .routes(routes!(log::list))
         .routes(routes!(log::read))
         .routes(routes!(line::lines))

@@ -2,7 +2,10 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use cadran_core::{Command, Refusal, RunId, RunName, RunStatus, SeatRecord, StepRecord, share_of};
+use cadran_core::{
+    Command, JobName, Refusal, RunId, RunName, RunStatus, SeatRecord, SkipReason, StepRecord, Trigger,
+    share_of,
+};
 use cadran_store::{RunQuery, RunView};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -12,6 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::job::Done;
 use crate::error::{ApiError, ErrorBody};
+use crate::lists::{RunFilter, param_hash};
 use crate::request::{self, Fields, JsonBody, NoBody, NoFields, RunAt};
 use crate::view::{ChildItem, RunDetail, RunItem, share, whereabouts};
 use crate::{ApiState, LiveEvent};
@@ -27,6 +31,20 @@ pub(super) struct RunFields {
     parent: Option<String>,
     /// Only runs in one of these states, separated by commas.
     status: Option<String>,
+    /// Only runs that exist for one of these, separated by commas: `schedule`, `catch_up`, `restart`, `manual`, `child`.
+    trigger: Option<String>,
+    /// Only runs that started later than this behind their due, such as `500ms` or `5s`.
+    late_over: Option<String>,
+    /// Only ended runs that took longer than this, such as `90s` or `1h`.
+    duration_over: Option<String>,
+    /// Only runs of jobs with all of these labels, separated by commas: `NAME:VALUE`, or `NAME` for any value.
+    label: Option<String>,
+    /// Only runs of jobs with a step on this group of executors; `local` is the server itself.
+    executor: Option<String>,
+    /// Only runs that were given this value for a parameter: `NAME:VALUE`; by position, `1:VALUE`.
+    param: Option<String>,
+    /// Only runs that were skipped for one of these reasons, separated by commas.
+    reason: Option<String>,
     /// Only runs due at this instant or later.
     from: Option<String>,
     /// Only runs due before this instant.
@@ -61,22 +79,56 @@ pub(super) async fn list(
 ) -> Result<Json<RunPage>, ApiError> {
     let limit = request::limit(fields.limit)?;
     let statuses = request::words_field("status", fields.status.as_deref(), RunStatus::WORDS)?;
-    let query = RunQuery {
-        job: request::job_field(fields.job.as_deref())?,
+    let job = request::job_field(fields.job.as_deref())?;
+    let parent = request::run_field(fields.parent.as_deref())?;
+    let labels = request::labels_field("label", fields.label.as_deref())?;
+    let param = fields.param.as_deref().map(|text| {
+        let (name, value) =
+            text.split_once(':').ok_or_else(|| ApiError::bad_field("param", text, "NAME:VALUE"))?;
+        Ok::<_, ApiError>(param_hash(name, value))
+    });
+    let mut filter = RunFilter {
         statuses: recorded(&statuses),
-        parent: request::run_field(fields.parent.as_deref())?,
+        triggers: request::words_field("trigger", fields.trigger.as_deref(), Trigger::WORDS)?,
+        reasons: request::words_field("reason", fields.reason.as_deref(), SkipReason::WORDS)?,
+        late_over: request::span_field("late_over", fields.late_over.as_deref())?,
+        duration_over: request::span_field("duration_over", fields.duration_over.as_deref())?,
+        param: param.transpose()?,
+        from: request::instant_field("from", fields.from.as_deref())?,
+        to: request::instant_field("to", fields.to.as_deref())?,
         before: request::run_field(fields.before.as_deref())?,
-        due_from: request::instant_field("from", fields.from.as_deref())?,
-        due_to: request::instant_field("to", fields.to.as_deref())?,
-        limit: limit as u32,
+        ..RunFilter::default()
     };
-    let shares = match query.parent {
+    let shares = match parent {
         // On a further page they are behind us.
-        Some(parent) if query.before.is_none() => shares(&find(&state, parent).await?, &query, &statuses),
+        Some(parent) if filter.before.is_none() => {
+            shares(&find(&state, parent).await?, job.as_ref(), &filter, &statuses)
+        }
         _ => Vec::new(),
     };
-    let mut found = state.store.runs(&query).await.map_err(ApiError::store)?;
-    let next = found.last().filter(|_| found.len() >= limit).map(|run| run.record.promise.run.to_string());
+    let lists = state.server.lists();
+    let (ids, cut) = {
+        let tables = lists.read().await?;
+        filter.job = job.as_ref().and_then(|name| tables.jobs.find(name));
+        filter.mask = tables.jobs.mask(&labels, fields.executor.as_deref());
+        let is_nobody = job.is_some() && filter.job.is_none();
+        match parent.is_some() || is_nobody {
+            true => (Vec::new(), tables.runs.cut().filter(|_| !is_nobody)),
+            false => (tables.runs.page(&filter, limit), tables.runs.cut()),
+        }
+    };
+    let mut next = ids.last().filter(|_| ids.len() >= limit).copied();
+    let mut found = state.store.runs_by_id(&ids).await.map_err(ApiError::store)?;
+    if parent.is_some() {
+        (found, next) = stored(&state, &filter, parent, limit).await?;
+    } else if let Some(cut) = cut.filter(|_| ids.len() < limit) {
+        // What is older than the lists reach is looked for in the record.
+        filter.before = Some(filter.before.map_or(cut, |before| before.min(cut)));
+        let older = stored(&state, &filter, None, limit - ids.len()).await?;
+        found.extend(older.0);
+        next = older.1;
+    }
+    let next = next.map(|run| run.to_string());
     let is_wanted = |run: &RunView| statuses.contains(&whereabouts::shown_status(&run.record.state));
     found.retain(|run| statuses.is_empty() || is_wanted(run));
     let items = found.iter().map(|run| RunItem::new(run.job_name.as_str(), &run.record));
@@ -85,9 +137,10 @@ pub(super) async fn list(
     let waiting: Vec<RunId> = found.iter().filter(is_waiting).map(|run| run.record.promise.run).collect();
     let mut reasons = match waiting.is_empty() {
         true => Vec::new(),
-        false => state.server.reasons(waiting)?,
+        false => state.server.waitings(waiting)?,
     }
-    .into_iter();
+    .into_iter()
+    .map(|waiting| waiting.map(|waiting| waiting.sentence));
     let runs = items.zip(&found).map(|(item, run)| match is_waiting(&run) {
         true => item.waiting_for(reasons.next().flatten()),
         false => item,
@@ -105,13 +158,58 @@ fn recorded(shown: &[RunStatus]) -> Vec<RunStatus> {
     statuses
 }
 
+/// Pages of the record that are looked through for one answer.
+const PAGES_MAX: usize = 10;
+
+/// Runs that a filter names, from the record alone, with where to go on: the children of a run, and what is older than the
+/// lists reach.
+async fn stored(
+    state: &ApiState,
+    filter: &RunFilter,
+    parent: Option<RunId>,
+    limit: usize,
+) -> Result<(Vec<RunView>, Option<RunId>), ApiError> {
+    let mut found = Vec::new();
+    let mut before = filter.before;
+    for _ in 0..PAGES_MAX {
+        let query = RunQuery {
+            statuses: filter.statuses.clone(),
+            parent,
+            before,
+            due_from: filter.from,
+            due_to: filter.to,
+            ..RunQuery::default()
+        };
+        let page = state.store.runs(&query).await.map_err(ApiError::store)?;
+        let is_last = page.len() < query.limit as usize;
+        for run in page {
+            before = Some(run.record.promise.run);
+            if filter.fits(&run.record) {
+                found.push(run);
+            }
+            if found.len() == limit {
+                return Ok((found, before));
+            }
+        }
+        if is_last {
+            return Ok((found, None));
+        }
+    }
+    Ok((found, before))
+}
+
 /// The shares of a run that a query asks for. They come on top of its page: there are as many as executors of a group.
-fn shares(parent: &RunView, query: &RunQuery, statuses: &[RunStatus]) -> Vec<RunItem> {
+fn shares(
+    parent: &RunView,
+    job: Option<&JobName>,
+    filter: &RunFilter,
+    statuses: &[RunStatus],
+) -> Vec<RunItem> {
     let RunView { record, job_name } = parent;
     let due = record.promise.due;
-    let is_within = query.job.as_ref().is_none_or(|job| job == job_name)
-        && query.due_from.is_none_or(|from| due >= from)
-        && query.due_to.is_none_or(|to| due < to);
+    let is_within = job.is_none_or(|job| job == job_name)
+        && filter.from.is_none_or(|from| due >= from)
+        && filter.to.is_none_or(|to| due < to);
     let is_wanted = |seat: &SeatRecord| {
         statuses.is_empty() || statuses.contains(&share::status(record.state.status, seat))
     };

@@ -1,15 +1,15 @@
 use axum::Json;
 use axum::extract::State;
-use cadran_core::{Millis, RunName, RunStatus, SeatRecord};
+use cadran_core::{Millis, RunId, RunName, RunStatus, SeatRecord, Waiting};
 use cadran_store::RunView;
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::run::{RunOrShare, find_named};
 use crate::error::{ApiError, ErrorBody};
-use crate::request::{Fields, NoFields, RunAt};
+use crate::request::{self, Fields, NoFields, RunAt};
 use crate::view::{RunItem, share, whereabouts};
-use crate::{ApiState, instant};
+use crate::{ApiState, JobConflict, instant};
 
 /// Why a run stands where it stands.
 #[derive(Serialize, ToSchema)]
@@ -114,8 +114,23 @@ pub(super) async fn why(
     if let Some(waiting) = waiting {
         why.status = RunStatus::Waiting.word();
         why.since_ms = waiting.since;
-        why.explanation = waiting.sentence;
-        why.waits_for = Some(WaitsFor {
+        why.explanation = waiting.sentence.clone();
+        why.waits_for = Some(WaitsFor::new(waiting));
+    } else if let Some(holding) = holding {
+        if found.record.state.status != RunStatus::Running {
+            why.status = RunStatus::Running.word();
+            why.explanation = "it is being started".to_owned();
+        }
+        why.since_ms = holding.since;
+        why.holds = holding.list;
+    }
+    why.since = why.since_ms.map(instant::to_text);
+    Ok(Json(why))
+}
+
+impl WaitsFor {
+    fn new(waiting: Waiting) -> WaitsFor {
+        WaitsFor {
             kind: waiting.kind,
             key: waiting.key,
             wanted: waiting.wanted,
@@ -127,17 +142,74 @@ pub(super) async fn why(
             before: waiting.before,
             ticket: waiting.ticket,
             tries: waiting.tries,
-        });
-    } else if let Some(holding) = holding {
-        if found.record.state.status != RunStatus::Running {
-            why.status = RunStatus::Running.word();
-            why.explanation = "it is being started".to_owned();
         }
-        why.since_ms = holding.since;
-        why.holds = holding.list;
     }
-    why.since = why.since_ms.map(instant::to_text);
-    Ok(Json(why))
+}
+
+/// Runs that wait.
+#[derive(Serialize, ToSchema)]
+pub(super) struct WaitPage {
+    /// Oldest first: each with the run in its way, so that together they are the graph of who waits for whom.
+    waits: Vec<WaitItem>,
+    /// There are more than are listed.
+    cut: bool,
+}
+
+/// One run that waits.
+#[derive(Serialize, ToSchema)]
+struct WaitItem {
+    run: String,
+    job: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since_ms: Option<Millis>,
+    /// In one sentence.
+    explanation: String,
+    waits_for: WaitsFor,
+}
+
+/// Runs that one answer lists: the loop is asked about all of them at once.
+const WAITS_MAX: usize = 1_000;
+
+/// Lists who waits for whom at this moment.
+#[utoipa::path(
+    get, path = "/api/v1/waits", tag = "runs", operation_id = "list_waits",
+    responses(
+        (status = 200, description = "Runs that wait.", body = WaitPage),
+        (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
+    ),
+)]
+pub(super) async fn waits(
+    State(state): State<ApiState>,
+    Fields(NoFields {}): Fields<NoFields>,
+) -> Result<Json<WaitPage>, ApiError> {
+    let lists = state.server.lists();
+    let mut runs: Vec<(RunId, String)> = {
+        let tables = lists.read().await?;
+        let name = |job| tables.jobs.name(job).map(ToString::to_string).unwrap_or_default();
+        let waiting = tables.runs.waiting(WAITS_MAX + 1);
+        waiting.into_iter().map(|(run, job)| (run, name(job))).collect()
+    };
+    let cut = runs.len() > WAITS_MAX;
+    runs.truncate(WAITS_MAX);
+    let found = match runs.is_empty() {
+        true => Vec::new(),
+        false => state.server.waitings(runs.iter().map(|(run, _)| *run).collect())?,
+    };
+    let item = |((run, job), waiting): ((RunId, String), Option<Waiting>)| {
+        // It may have started since.
+        let waiting = waiting?;
+        Some(WaitItem {
+            run: run.to_string(),
+            job,
+            since: waiting.since.map(instant::to_text),
+            since_ms: waiting.since,
+            explanation: waiting.sentence.clone(),
+            waits_for: WaitsFor::new(waiting),
+        })
+    };
+    Ok(Json(WaitPage { waits: runs.into_iter().zip(found).filter_map(item).collect(), cut }))
 }
 
 /// A share waits for nothing but its executor, and holds nothing that its run does not hold.
@@ -159,12 +231,27 @@ fn of_share(name: RunName, view: &RunView, seat: &SeatRecord) -> Why {
     }
 }
 
+/// Which conflicts.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConflictFields {
+    /// Only those of this job.
+    job: Option<String>,
+    /// How many to pass over.
+    offset: Option<u32>,
+    /// How many, 1 to 1000; 100 unless given.
+    limit: Option<u32>,
+}
+
 /// Jobs that can exclude one another.
 #[derive(Serialize, ToSchema)]
 pub(super) struct ConflictPage {
     /// By the names of the jobs.
     conflicts: Vec<ConflictItem>,
-    /// There may be more than are listed.
+    /// How many there are.
+    total: usize,
+    /// There may be more than were found: the comparison was given up after 10000 pairs or 20 million keys.
     cut: bool,
 }
 
@@ -184,6 +271,7 @@ pub(super) struct ConflictItem {
 /// Lists which jobs can exclude which, and why, by what they declare.
 #[utoipa::path(
     get, path = "/api/v1/conflicts", tag = "jobs", operation_id = "list_conflicts",
+    params(ConflictFields),
     responses(
         (status = 200, description = "Pairs of jobs that can exclude one another.", body = ConflictPage),
         (status = "default", description = "What is wrong, and what to do about it.", body = ErrorBody),
@@ -191,18 +279,28 @@ pub(super) struct ConflictItem {
 )]
 pub(super) async fn conflicts(
     State(state): State<ApiState>,
-    Fields(NoFields {}): Fields<NoFields>,
+    Fields(fields): Fields<ConflictFields>,
 ) -> Result<Json<ConflictPage>, ApiError> {
+    let limit = request::limit(fields.limit)?;
+    let job = request::job_field(fields.job.as_deref())?;
     let (found, cut) = state.server.conflicts()?;
-    let conflicts = found
-        .into_iter()
-        .map(|row| ConflictItem {
-            job: row.job,
-            other: row.other,
-            touches: row.touches,
-            other_touches: row.other_touches,
+    let is_wanted = |row: &&JobConflict| {
+        job.as_ref().is_none_or(|job| row.job == job.as_str() || row.other == job.as_str())
+    };
+    let wanted: Vec<&JobConflict> = found.iter().filter(is_wanted).collect();
+    let total = wanted.len();
+    let page = wanted.into_iter().skip(fields.offset.unwrap_or(0) as usize).take(limit);
+    Ok(Json(ConflictPage { conflicts: page.map(ConflictItem::new).collect(), total, cut }))
+}
+
+impl ConflictItem {
+    pub(super) fn new(row: &JobConflict) -> ConflictItem {
+        ConflictItem {
+            job: row.job.clone(),
+            other: row.other.clone(),
+            touches: row.touches.clone(),
+            other_touches: row.other_touches.clone(),
             by_params: row.by_params,
-        })
-        .collect();
-    Ok(Json(ConflictPage { conflicts, cut }))
+        }
+    }
 }

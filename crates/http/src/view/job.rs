@@ -120,6 +120,13 @@ pub(crate) struct LastRunItem {
     status: &'static str,
     due: String,
     due_ms: Millis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at_ms: Option<Millis>,
+    /// From due to start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_ms: Option<Millis>,
 }
 
 /// Rules of a job.
@@ -184,6 +191,15 @@ impl JobItem {
         JobItem::with(view, definition(view, decoder).as_ref(), next_due)
     }
 
+    /// With when its last run ended, and how late it began.
+    pub(crate) fn with_last(mut self, ended_at: Option<Millis>, late_ms: Option<Millis>) -> JobItem {
+        if let Some(last) = &mut self.last_run {
+            (last.ended_at, last.ended_at_ms, last.late_ms) =
+                (ended_at.map(instant::to_text), ended_at, late_ms);
+        }
+        self
+    }
+
     fn with(view: &JobView, job: Option<&Job>, next_due: Option<Millis>) -> JobItem {
         let JobView { put, removed_at, state, last_run } = view;
         // A removed or paused job keeps its schedule and has no due to come.
@@ -221,6 +237,12 @@ impl JobItem {
 }
 
 impl JobDetail {
+    /// With when its last run ended, and how late it began.
+    pub(crate) fn with_last(mut self, ended_at: Option<Millis>, late_ms: Option<Millis>) -> JobDetail {
+        self.job = self.job.with_last(ended_at, late_ms);
+        self
+    }
+
     pub(crate) fn new(view: &JobView, dues: &[Millis], problems: Vec<FileProblem>) -> JobDetail {
         let job = definition(view, &mut Decoder::default());
         let body = job.as_ref().map(|job| &*job.body);
@@ -287,6 +309,9 @@ impl LastRunItem {
             status: last.status.word(),
             due: instant::to_text(last.due),
             due_ms: last.due,
+            ended_at: None,
+            ended_at_ms: None,
+            late_ms: None,
         }
     }
 }

@@ -12,12 +12,14 @@ use cadran_core::{
 };
 use cadran_exec::LogDir;
 use cadran_http::{
-    ApiState, EventLog, FileProblem, Health, JobConflict, Limits, LiveChange, Server, Token, router, serve,
+    ApiState, EventLog, FileProblem, Health, JobConflict, Limits, Lists, LiveChange, Server, Token, router,
+    serve,
 };
 use cadran_spec::{ScheduleText, encode};
 use cadran_store::Store;
 use futures::future::BoxFuture;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -37,6 +39,7 @@ pub(crate) struct Scripted {
     pub(crate) answering: Mutex<Box<Answering>>,
     pub(crate) health: Mutex<Health>,
     pub(crate) events: Arc<EventLog>,
+    pub(crate) lists: Arc<Lists>,
     pub(crate) looks: AtomicUsize,
 }
 
@@ -96,11 +99,15 @@ impl Server for Scripted {
         Ok((waiting, None))
     }
 
-    fn reasons(&self, runs: Vec<RunId>) -> Result<Vec<Option<String>>, Refusal> {
-        runs.into_iter().map(|run| Ok(self.why(run)?.0.map(|why| why.sentence))).collect()
+    fn waitings(&self, runs: Vec<RunId>) -> Result<Vec<Option<Waiting>>, Refusal> {
+        runs.into_iter().map(|run| Ok(self.why(run)?.0)).collect()
     }
 
-    fn conflicts(&self) -> Result<(Vec<JobConflict>, bool), Refusal> {
+    fn lists(&self) -> Arc<Lists> {
+        self.lists.clone()
+    }
+
+    fn conflicts(&self) -> Result<(Arc<Vec<JobConflict>>, bool), Refusal> {
         let row = JobConflict {
             job: "etl".into(),
             other: "report".into(),
@@ -108,7 +115,7 @@ impl Server for Scripted {
             other_touches: "read of table:orders".into(),
             by_params: false,
         };
-        Ok((vec![row], false))
+        Ok((Arc::new(vec![row]), false))
     }
 
     fn file_problems(&self) -> Vec<FileProblem> {
@@ -175,15 +182,17 @@ impl Bench {
             batch_age_ms: Some(9),
             ..Health::default()
         };
+        let store = Store::open("memory:").await.unwrap();
+        store.commit(&records()).await.unwrap();
+        let lists = Lists::start(store.clone(), Handle::current(), || NOW).unwrap();
         let server = Arc::new(Scripted {
+            lists: Arc::new(lists),
             commands: Mutex::default(),
             answering: Mutex::new(Box::new(|_| Ok(Reply::Done))),
             health: Mutex::new(health),
             events: Arc::new(EventLog::new(NOW)),
             looks: AtomicUsize::new(0),
         });
-        let store = Store::open("memory:").await.unwrap();
-        store.commit(&records()).await.unwrap();
         let dir = tempfile::tempdir().unwrap();
         let logs = LogDir::new(dir.path().join("logs"));
         let token = Token::random().unwrap();
@@ -231,10 +240,16 @@ impl Bench {
         std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(bytes).unwrap();
     }
 
+    /// Records a batch, as the server's recorder does.
+    pub(crate) async fn commit(&self, batch: Batch) {
+        let committed = self.store.commit(&batch).await.unwrap();
+        self.server.lists.committed(batch, &committed.refused);
+    }
+
     /// Records a run of `nightly` that is still to come.
     pub(crate) async fn promise(&self, no: u64) {
         let promised = vec![promise(no, Trigger::Schedule)];
-        self.store.commit(&Batch { promised, ..Batch::default() }).await.unwrap();
+        self.commit(Batch { promised, ..Batch::default() }).await;
     }
 
     /// Returns when everybody who follows has heard everything and listens again.
@@ -248,7 +263,7 @@ impl Bench {
     /// Records a change of a run, then says so.
     pub(crate) async fn change(&self, update: RunUpdate) {
         let change = changed(update.run, update.status);
-        self.store.commit(&Batch { runs: vec![update], ..Batch::default() }).await.unwrap();
+        self.commit(Batch { runs: vec![update], ..Batch::default() }).await;
         self.server.events.push(vec![change]);
     }
 }

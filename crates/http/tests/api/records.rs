@@ -270,7 +270,7 @@ async fn who_waits_says_for_what() {
     let conflicts = wire.get("/api/v1/conflicts").await.json();
     assert_eq!(
         conflicts,
-        json!({"cut": false, "conflicts": [{
+        json!({"total": 1, "cut": false, "conflicts": [{
             "job": "etl", "other": "report", "touches": "write of table:orders",
             "other_touches": "read of table:orders", "by_params": false,
         }]})
