@@ -56,9 +56,15 @@ impl Deeds {
         }
     }
 
-    /// The server answers: only now a pause is certainly over.
-    pub(crate) fn answered(&mut self, token: Token, wall: Millis) {
-        let Some(job) = self.resumes.remove(&token) else { return };
+    /// The server answers: only now a pause is certainly over. Where it refused, as for a job whose file is gone, nothing
+    /// was done.
+    pub(crate) fn answered(&mut self, token: Token, done: bool, wall: Millis) {
+        let resumed = self.resumes.remove(&token);
+        if !done {
+            self.pauses.values_mut().for_each(|pauses| pauses.retain(|pause| pause.asked != token));
+            return;
+        }
+        let Some(job) = resumed else { return };
         let pauses = self.pauses.entry(job).or_default().iter_mut();
         for pause in pauses.filter(|pause| pause.is_open && pause.asked < token) {
             pause.to = pause.to.max(wall);

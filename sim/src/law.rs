@@ -117,7 +117,7 @@ impl Checker {
             if refused.contains(&promise.run) {
                 continue;
             }
-            policy::promise(self, promise)?;
+            policy::promise(self, promise, batch)?;
             self.runs += 1;
             let run = OpenRun {
                 job: promise.job,

@@ -47,8 +47,8 @@ fn next_open(job: &Job, life: &Life, mut after: Millis) -> Option<Millis> {
     }
 }
 
-/// A run was promised.
-pub(crate) fn promise(checker: &Checker, promise: &Promise) -> Result<(), Violation> {
+/// A run was promised with this batch.
+pub(crate) fn promise(checker: &Checker, promise: &Promise, batch: &Batch) -> Result<(), Violation> {
     let Some(life) = checker.jobs.get(&promise.job) else {
         return broken("no run without a due or a trigger by hand", format!("{promise:?} of no job"));
     };
@@ -84,8 +84,12 @@ pub(crate) fn promise(checker: &Checker, promise: &Promise) -> Result<(), Violat
         },
         Misfire::All => {
             let border = promise.promised_at.saturating_sub(policy.catchup_window_ms);
-            // A backlog that is under way goes on, however long it takes.
-            let goes_on = || life.marks.iter().any(|mark| next(job, mark.due) == Some(promise.due));
+            // A backlog that is under way goes on, however long it takes. The end of the due before this one may be in the
+            // same batch.
+            let ended = batch.runs.iter().filter_map(|update| checker.open.get(&update.run));
+            let ended = ended.filter(|run| run.job == promise.job).map(|run| run.due);
+            let mut before = life.marks.iter().map(|mark| mark.due).chain(ended);
+            let mut goes_on = || before.any(|due| next(job, due) == Some(promise.due));
             if promise.due <= border && life.caught_up == 0 && life.paused_at.is_empty() && !goes_on() {
                 return broken(
                     "the catch-up window ends where it says",

@@ -115,14 +115,22 @@ impl StepLaw {
         self.runs.values_mut().filter(|known| known.reopened).for_each(|known| known.failures.clear());
     }
 
-    /// A run has come to its end. `forgets` says that nobody opens it again.
-    pub(crate) fn ended(&mut self, run: RunId, status: RunStatus, forgets: bool) -> Result<(), Violation> {
+    /// A run has come to its end. `forgets` says that nobody opens it again. `tried` says whether a step is on record as
+    /// started under `retry: never`: its order may have been lost with the server, and is not given a second time.
+    pub(crate) fn ended(
+        &mut self,
+        run: RunId,
+        status: RunStatus,
+        forgets: bool,
+        tried: impl Fn(&str) -> bool,
+    ) -> Result<(), Violation> {
         let Some(known) = self.runs.get_mut(&run) else { return Ok(()) };
         let exit = known.body.handler_no(Handler::Exit);
         let has_exit = known.body.handlers.get(Handler::Exit).is_some();
         if has_exit
             && matches!(status, RunStatus::Succeeded | RunStatus::Failed)
             && !known.began.contains(&exit)
+            && !tried(Handler::Exit.step_name())
         {
             return broken(
                 "a run that ends has run its exit handler",

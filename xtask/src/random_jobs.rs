@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), CommandError> {
 
 /// The number of the day, times so many seeds as a night plays at most.
 #[allow(clippy::disallowed_methods, reason = "a chore of the day reads the clock")]
-fn today() -> u64 {
+pub(crate) fn today() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(1, |since| since.as_secs() / 86_400 * SIMULATED_JOBS)
 }

@@ -2,7 +2,7 @@
 
 mod world;
 
-use cadran_core::{Command, Job, Misfire, Overlap, Refusal, RunStatus};
+use cadran_core::{Command, Handler, Job, Misfire, Overlap, Refusal, RunStatus, Step};
 use world::*;
 
 #[test]
@@ -202,5 +202,56 @@ fn a_paused_backlog_of_a_file_that_was_written_again_is_judged_by_the_new_policy
             "01:11 x1 paused"
         ]
     );
+    world.check();
+}
+
+#[test]
+fn an_exit_handler_that_may_have_begun_is_not_begun_again_under_at_most_once() {
+    let mut cut_off = 0;
+    // The server dies after each effect of the end of a run, also between the record of the handler's start and its order.
+    for after in 0..12 {
+        let mut world = World::new("2026-03-02T10:59:40Z");
+        world.put("pay", "0 * * * *", |job| {
+            let mut body = (*job.body).clone();
+            body.handlers.steps[Handler::Exit as usize] =
+                Some(Box::new(Step { name: "on_exit".into(), ..Step::default() }));
+            job.body = body.into();
+            job.policy.at_most_once = true;
+        });
+        world.takes("pay", SEC);
+        world.run_to("2026-03-02T11:00:00.500Z");
+        world.crash_after = Some((after, SEC));
+        world.run_for(MIN);
+        let run = world.runs("pay")[0];
+        let begun = world.hands.starts.iter().filter(|(.., (of, step, _))| *of == run && step.0 > 0).count();
+        assert!(begun <= 1, "begun {begun} times when the server dies after {after} effects");
+        let steps = world.record.runs[&run].state.steps.clone().unwrap_or_default();
+        let recorded = steps.iter().any(|step| *step.name == *"on_exit" && step.attempt == 1);
+        if begun == 0 && recorded {
+            cut_off += 1;
+            assert_eq!(
+                world.status(run),
+                RunStatus::Failed,
+                "the run says that its handler was lost: {steps:?}"
+            );
+        }
+        world.check();
+    }
+    assert!(cut_off > 0, "no crash came between the record and the order");
+}
+
+#[test]
+fn a_pause_outlasts_a_resume_that_was_refused_while_the_file_was_away() {
+    let mut world = World::new("2026-03-01T00:00:30Z");
+    world.put("a", "* * * * *", |_| {});
+    world.run_for(SEC);
+    world.pause("a");
+    world.remove("a");
+    assert!(world.ask(Command::Resume { job: "a".parse().unwrap() }).is_err());
+    world.put("a", "* * * * *", |_| {});
+    world.run_to("2026-03-01T00:03:30Z");
+    world.resume("a");
+    world.run_to("2026-03-01T00:04:30Z");
+    assert_eq!(world.story("a"), ["00:01..00:03 x3 paused", "00:04 succeeded"]);
     world.check();
 }

@@ -50,7 +50,7 @@ impl<R: Record> World<'_, R> {
             for (token, reply) in replies {
                 let asked = self.asked.remove(&token);
                 let wall = self.now().wall;
-                self.deeds.answered(token, wall);
+                self.deeds.answered(token, reply.is_ok(), wall);
                 match (&reply, asked) {
                     (Ok(Reply::Run(run)), Some(Asked::Trigger))
                         if self.record.run(*run).is_none() && !self.law.is_over(*run) =>
@@ -183,7 +183,15 @@ impl<R: Record> World<'_, R> {
         }
         if status.is_ended() {
             let forgets = self.hands.forgets;
-            self.hands.step_law.ended(run, status, forgets)?;
+            let promised = self.law.open.get(&run).map(|run| self.law.job_of(run).policy);
+            let once = promised.is_some_and(|policy| policy.at_most_once);
+            let record = &self.record;
+            let tried = |name: &str| {
+                let steps = || record.run(run)?.state.steps;
+                once && steps()
+                    .is_some_and(|steps| steps.iter().any(|step| *step.name == *name && step.attempt > 0))
+            };
+            self.hands.step_law.ended(run, status, forgets, tried)?;
         }
         Ok(())
     }

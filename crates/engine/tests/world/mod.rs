@@ -475,7 +475,8 @@ impl World {
             && policy(start).at_most_once
         {
             let steps = self.record.runs[&start.run].state.steps.as_deref().unwrap_or_default();
-            let recorded = steps.get(usize::from(start.step.0)).map(|step| step.attempt);
+            let name = &start.context.body.step(start.step).expect("an order is for a step of its job").name;
+            let recorded = steps.iter().find(|step| *step.name == **name).map(|step| step.attempt);
             assert_eq!(recorded, Some(start.attempt), "run {}: ordered before it was on record", start.run);
         }
         self.hands.take(order, self.now, record, |start| policy(start).overlap);
