@@ -38,7 +38,8 @@ fn main() -> ExitCode {
             print!("{}", options::HELP);
             ExitCode::SUCCESS
         }
-        Work::Bugs => hunt_all(),
+        Work::Bugs => hunt_sabotage(),
+        Work::Hunt { from, to } => hunt(from, to),
         Work::Long { .. } => long(&options),
         Work::Seeds { .. } => seeds(&options),
     }
@@ -68,7 +69,6 @@ fn seeds(options: &Options) -> ExitCode {
     std::thread::scope(|scope| {
         for _ in 0..options.threads {
             scope.spawn(|| {
-                plant(options.bug.as_deref());
                 while !STOP.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= to || files.load(Ordering::Relaxed) >= options.files_max {
@@ -104,7 +104,6 @@ fn seeds(options: &Options) -> ExitCode {
     match failed {
         None => ExitCode::SUCCESS,
         Some((seed, violation)) => {
-            plant(options.bug.as_deref());
             tell(options, seed, violation);
             ExitCode::FAILURE
         }
@@ -176,29 +175,24 @@ fn long_part(seed: u64, jobs: u64, days: u64, show: &Show) -> Result<(), Violati
     Ok(())
 }
 
-/// Looks for every planted bug, and tells at which seed it was found.
-fn hunt_all() -> ExitCode {
-    let bugs = options::bugs();
-    if bugs.is_empty() {
-        eprintln!("sim: this program was built without planted bugs; build it with --features planted");
-        return ExitCode::from(2);
-    }
-    let mut found = Vec::new();
-    for name in bugs {
-        plant(Some(name));
-        let seed = (1..=1_000).take_while(|_| !STOP.load(Ordering::Relaxed)).find_map(|seed| {
-            let scripts = [Script::new(seed, Scale::SMALL), Script::drawn(seed, Scale::SMALL)];
-            scripts.iter().find_map(|script| Some((seed, play(script).err()?)))
-        });
-        match seed {
-            Some((seed, violation)) => {
-                println!("{name:32} seed {seed:4}  {}", violation.law);
-                found.push(seed);
-            }
-            None => println!("{name:32} not found"),
+/// Plays seeds, jobs drawn as values and as text, until one breaks a law, and says which.
+fn hunt(from: u64, to: u64) -> ExitCode {
+    let broken = (from..to).take_while(|_| !STOP.load(Ordering::Relaxed)).find_map(|seed| {
+        let scripts = [Script::new(seed, Scale::SMALL), Script::drawn(seed, Scale::SMALL)];
+        scripts.iter().find_map(|script| Some((seed, play(script).err()?)))
+    });
+    match broken {
+        Some((seed, violation)) => {
+            println!("seed {seed:4}  {}", violation.law);
+            ExitCode::FAILURE
         }
+        None => ExitCode::SUCCESS,
     }
-    plant(None);
+}
+
+/// Looks for every mistake around the engine, and tells at which seed it was found.
+fn hunt_sabotage() -> ExitCode {
+    let mut found = Vec::new();
     for (sabotage, name) in Sabotage::ALL {
         let seed = (1..=1_000).take_while(|_| !STOP.load(Ordering::Relaxed)).find_map(|seed| {
             let script = Script::drawn(seed, Scale::SMALL).sabotaged(*sabotage);
@@ -213,21 +207,10 @@ fn hunt_all() -> ExitCode {
         }
     }
     found.sort_unstable();
-    let all = options::bugs().len() + Sabotage::ALL.len();
     let median = found.get(found.len() / 2).copied().unwrap_or_default();
-    println!("{} of {all} found, median seed {median}", found.len());
-    if found.len() == all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("{} of {} found, median seed {median}", found.len(), Sabotage::ALL.len());
+    if found.len() == Sabotage::ALL.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
-
-#[cfg(feature = "planted")]
-fn plant(bug: Option<&str>) {
-    use cadran_core::planted::{self, Bug};
-    let named = |name: &str| Bug::ALL.iter().find(|(_, known)| *known == name).map(|(bug, _)| *bug);
-    planted::plant(bug.and_then(named));
-}
-
-#[cfg(not(feature = "planted"))]
-fn plant(_: Option<&str>) {}
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

@@ -12,8 +12,9 @@ Usage: cargo xtask sim [OPTIONS]
   --drawn          Jobs are drawn as text, every key of the reader, and read by the real reader
   --files N        With --drawn: end after so many job files
   --keep-going     Do not end at the first broken law: list every seed that breaks one
-  --bug NAME       With a planted bug; its seeds are expected to fail
-  --bugs           Look for every planted bug and tell the seed at which it was found
+  --bug NAME       With a planted bug, or a mistake around the engine; its seeds are expected to fail
+  --bugs           Look for every one of them and tell the seed at which it was found
+  --hunt           Play seeds, drawn ones too, until one breaks a law, and say only which
   --long           Ten years of 1000 jobs, or as --days and --jobs say
   --threads N      How many at once (default: one for each core)
   --json           One line of JSON at the end
@@ -26,12 +27,12 @@ pub(crate) enum Work {
     Seeds { from: u64, to: u64 },
     Long { seed: u64, jobs: u64, days: u64 },
     Bugs,
+    Hunt { from: u64, to: u64 },
 }
 
 pub(crate) struct Options {
     pub(crate) work: Work,
     pub(crate) scale: Scale,
-    pub(crate) bug: Option<String>,
     /// A mistake around the engine.
     sabotage: Option<Sabotage>,
     /// Jobs are drawn as text.
@@ -49,7 +50,7 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
         let (mut seeds, mut days, mut jobs, mut bug) = ((1, 201), None, None, None);
-        let (mut long, mut hunt, mut help, mut json) = (false, false, false, false);
+        let (mut long, mut bugs, mut hunt, mut help, mut json) = (false, false, false, false, false);
         let (mut drawn, mut files_max) = (false, u64::MAX);
         let mut keep_going = false;
         let mut threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -68,7 +69,8 @@ impl Options {
                 "--threads" => threads = (number(&value()?)? as usize).clamp(1, 64),
                 "--drawn" => drawn = true,
                 "--files" => files_max = number(&value()?)?,
-                "--bugs" => hunt = true,
+                "--bugs" => bugs = true,
+                "--hunt" => hunt = true,
                 "--long" => long = true,
                 "--json" => json = true,
                 "--keep-going" => keep_going = true,
@@ -80,15 +82,12 @@ impl Options {
             |name: &String| Sabotage::ALL.iter().find(|(_, known)| known == name).map(|(bug, _)| *bug);
         let sabotage = bug.as_ref().and_then(named);
         drawn |= sabotage.is_some();
-        if let Some(name) = &bug
-            && sabotage.is_none()
-            && !bugs().contains(&name.as_str())
-        {
-            let known = match bugs() {
-                [] => "this program was built without any; build it with --features planted".to_owned(),
-                bugs => format!("there are: {}", bugs.join(", ")),
-            };
-            return Err(format!("there is no planted bug {name}; {known}"));
+        if let Some(name) = bug.as_ref().filter(|_| sabotage.is_none()) {
+            let known: Vec<&str> = Sabotage::ALL.iter().map(|(_, known)| *known).collect();
+            return Err(format!(
+                "there is no mistake {name} around the engine; there are: {}",
+                known.join(", ")
+            ));
         }
         let scale = match (days, jobs) {
             (None, None) => Scale::SMALL,
@@ -102,16 +101,19 @@ impl Options {
         if drawn {
             again += " --drawn";
         }
-        again += &bug.as_ref().map(|name| format!(" --bug {name}")).unwrap_or_default();
+        // A planted bug is switched on by the environment, which `cargo xtask sim` sets.
+        let bug = bug.or_else(|| std::env::var("CADRAN_PLANTED").ok());
+        again += &bug.map(|name| format!(" --bug {name}")).unwrap_or_default();
         let work = match () {
             () if help => Work::Help,
-            () if hunt => Work::Bugs,
+            () if bugs => Work::Bugs,
+            () if hunt => Work::Hunt { from: seeds.0, to: seeds.1 },
             () if long => {
                 Work::Long { seed: seeds.0, jobs: jobs.unwrap_or(1_000), days: days.unwrap_or(3_653) }
             }
             () => Work::Seeds { from: seeds.0, to: seeds.1 },
         };
-        Ok(Options { work, scale, bug, sabotage, drawn, files_max, threads, json, keep_going, again })
+        Ok(Options { work, scale, sabotage, drawn, files_max, threads, json, keep_going, again })
     }
 
     /// The script of a seed.
@@ -139,18 +141,4 @@ fn range(text: &str) -> Result<(u64, u64), String> {
         None => (1, number(text)? + 1),
     };
     if from < to { Ok((from, to)) } else { Err(format!("{text} holds no seed")) }
-}
-
-/// The names of the planted bugs; none without the feature.
-pub(crate) fn bugs() -> &'static [&'static str] {
-    #[cfg(feature = "planted")]
-    {
-        use std::sync::OnceLock;
-        static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
-        NAMES.get_or_init(|| cadran_core::planted::Bug::ALL.iter().map(|(_, name)| *name).collect())
-    }
-    #[cfg(not(feature = "planted"))]
-    {
-        &[]
-    }
 }

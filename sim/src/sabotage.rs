@@ -1,6 +1,6 @@
 //! Mistakes that are made around the engine on purpose, so that the simulation can show that it finds them.
 //!
-//! Those of `cadran_core::planted` stand inside the deciding crates. These stand here alone: what goes to the engine and
+//! Mistakes inside the deciding crates are patches (`sim/planted`). These stand here alone: what goes to the engine and
 //! what comes out of it is changed on its way, as a reader, a recorder, a store or an executor with a bug would change
 //! it. Nothing of the product knows of them, and they are always compiled in, so that looking for them costs no build.
 

@@ -19,6 +19,7 @@ mod layers;
 mod licences;
 mod packages;
 mod page;
+mod planted;
 mod program;
 mod random_jobs;
 mod readme;

@@ -26,7 +26,6 @@ pub mod footprint;
 mod id;
 mod job;
 mod order;
-pub mod planted;
 mod policy;
 mod record;
 mod run;

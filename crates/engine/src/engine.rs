@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use cadran_core::planted::{self, Bug};
 use cadran_core::{
     Address, JobId, Millis, Now, Order, Promise, RunContext, RunId, RunIds, RunStatus, Skip, SkipReason,
     Trigger,
@@ -296,10 +295,6 @@ impl Engine {
         self.runs.insert(run, live);
         if !trigger.is_scheduled() {
             self.jobs.add_triggered(job);
-        }
-        if planted::on(Bug::FireBeforeCommit) {
-            self.timers.ring.push(due, RingItem::Run(run));
-            return Some(run);
         }
         self.commits.hold_run(run);
         Some(run)

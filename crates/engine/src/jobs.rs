@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use cadran_core::planted::{self, Bug};
 use cadran_core::{JobId, JobPut, JobRemoved, Millis, Now, RunId, RunStatus, SkipReason, Trigger};
 use cadran_plan::Plan;
 
@@ -51,16 +50,8 @@ impl Engine {
         }
         let mut plan = Plan::default();
         match was_there {
-            true if planted::on(Bug::WaiterLostOnEdit) => {
-                self.planner.update(id, &job.schedules, &job.policy, now.wall, &mut plan);
-                let waiting: Vec<RunId> = self.place.waiting_of(id).collect();
-                waiting.into_iter().for_each(|run| drop(self.place.release(run)));
-            }
             true => self.planner.update(id, &job.schedules, &job.policy, now.wall, &mut plan),
             false if self.jobs.undo_removal(id) => {
-                self.planner.undo_removal(id, &job.schedules, now.wall);
-            }
-            false if known.is_some() && planted::on(Bug::BacklogSurvivesRemoval) => {
                 self.planner.undo_removal(id, &job.schedules, now.wall);
             }
             false => {
@@ -104,9 +95,7 @@ impl Engine {
         let mut plan = Plan::default();
         while let Some((job, unrecorded)) = self.jobs.next_grace_end(now.wall) {
             plan.skips.extend(unrecorded);
-            if !planted::on(Bug::BacklogSurvivesRemoval) {
-                self.planner.forget(job);
-            }
+            self.planner.forget(job);
             plan.states.insert(job);
         }
         if !plan.states.is_empty() {

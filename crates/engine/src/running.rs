@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use cadran_core::planted::{self, Bug};
 use cadran_core::{
     Footprint, Found, Millis, Now, Order, Outcome, Policy, Report, ReportKind, RunContext, RunId, RunStatus,
     RunUpdate, SkipReason, Start, StepRecord,
@@ -255,7 +254,7 @@ impl Engine {
                     let once = live.policy.at_most_once;
                     let context = live.context.clone();
                     let order = Order::Start(Start { run, step, attempt, context, outputs, placement });
-                    if once && !planted::on(Bug::OrderBeforeRecord) {
+                    if once {
                         let update = RunUpdate { steps: live.steps(), ..live.update(run) };
                         self.effects.batch.runs.push(update);
                         self.commits.hold_order(order);
@@ -332,7 +331,7 @@ impl Engine {
             _ => (status, skip, message),
         };
         let begun = live.status == RunStatus::Running;
-        let unmet = skip == Some(SkipReason::Precondition) && !planted::on(Bug::PreconditionPanics);
+        let unmet = skip == Some(SkipReason::Precondition);
         assert!(
             live.status.may_become(status) && (!begun || status != RunStatus::Skipped || unmet),
             "run {run}: {:?} cannot become {status:?} for {skip:?}",
@@ -368,9 +367,7 @@ impl Engine {
         if !live.context.trigger.is_scheduled() {
             self.jobs.end_triggered(job);
         }
-        if !(planted::on(Bug::PlaceKeptOnStop) && status == RunStatus::Stopped) {
-            self.give_up_place(run, now);
-        }
+        self.give_up_place(run, now);
         self.continue_backlog(job, run, now);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use cadran_core::planted::{self, Bug};
 use cadran_core::{JobId, Millis, Now, RunId, StepNo};
 use cadran_plan::Ring;
 
@@ -87,9 +86,6 @@ impl Timers {
     pub(crate) fn take_tick(&mut self, now: Now, may_plan: bool) -> Option<Millis> {
         if self.next_tick.saturating_sub(now.wall) > TICK_MS {
             // The clock stepped back: ticks go on from where it stands.
-            if planted::on(Bug::RingLostOnStepBack) {
-                self.ring = Ring::default();
-            }
             self.next_tick = now.wall;
         }
         if self.next_tick > now.wall || !may_plan {

@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use cadran_core::planted::{self, Bug};
 use cadran_core::{Body, Handler, Millis, Now, Outcome, Report, ReportKind, RunStatus, StepNo, StepRecord};
 use smallvec::SmallVec;
 
@@ -135,7 +134,7 @@ impl Progress {
         if report.attempt == 0 || report.attempt > slot.attempt {
             return Accepted::Unknown;
         }
-        let old = report.attempt < slot.attempt && !planted::on(Bug::StaleReportTaken);
+        let old = report.attempt < slot.attempt;
         if ended || old || slot.state != State::Running {
             return Accepted::Stale;
         }

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 
-use cadran_core::planted::{self, Bug};
 use cadran_core::{Body, Found, Handler, Millis, Now, Outcome, SeatRecord, SeatStatus, StepNo, StepRecord};
 
 use crate::progress::{AttemptEnd, Next, Progress, StopWhy};
@@ -152,9 +151,7 @@ impl Progress {
                 continue;
             };
             let newer = last.attempt > slot.attempt;
-            if !planted::on(Bug::AttemptReused) {
-                slot.attempt = slot.attempt.max(last.attempt);
-            }
+            slot.attempt = slot.attempt.max(last.attempt);
             if mode == Resume::Retry || slot.state == State::Succeeded {
                 continue;
             }

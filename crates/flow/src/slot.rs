@@ -1,4 +1,3 @@
-use cadran_core::planted::{self, Bug};
 use cadran_core::{Millis, StepRecord, StepStatus};
 
 /// How many attempts of a step may be lost before the run is given up. A step that takes its executor down each
@@ -79,9 +78,7 @@ pub(crate) struct Slot {
 impl Slot {
     /// Begins the next attempt and forgets what the last one left.
     pub(crate) fn start(&mut self) -> u32 {
-        if !(planted::on(Bug::RetrySameAttempt) && self.state == State::Due) {
-            self.attempt = self.attempt.saturating_add(1);
-        }
+        self.attempt = self.attempt.saturating_add(1);
         self.state = State::Running;
         self.stopping = false;
         self.started_at = Moment::default();

@@ -42,14 +42,14 @@ pub struct Conflict {
     /// The place of the second.
     pub other: usize,
     /// The first reason found.
-    pub why: Shared,
+    pub why: ConflictReason,
     /// Only some values of parameters make it so.
     pub by_params: bool,
 }
 
-/// What two jobs have in common.
+/// What two jobs cannot both have at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shared {
+pub enum ConflictReason {
     /// Keys of which one is the other, or lies below it.
     Key {
         /// What the first does, with which key.
@@ -75,9 +75,9 @@ pub struct Conflicts {
     pub cut: bool,
 }
 
-/// Finds them.
+/// Compares every two jobs that may have a key or pool in common.
 pub fn conflicts(jobs: &[Declared]) -> Conflicts {
-    let mut found = Finder { jobs, pairs: BTreeMap::new(), left: COMPARISONS_MAX, cut: false };
+    let mut found = Finder { jobs, pairs: BTreeMap::new(), comparisons_left: COMPARISONS_MAX, cut: false };
     found.keys();
     found.pools();
     let list = found.pairs.into_iter().map(|((one, other), (why, by_params))| Conflict {
@@ -89,21 +89,21 @@ pub fn conflicts(jobs: &[Declared]) -> Conflicts {
     Conflicts { list: list.collect(), cut: found.cut }
 }
 
-/// A key of a job: its place in the list, and which of its keys.
-type Place = (usize, usize);
+/// A key or pool of a job: the position of the job in the list, and that of the key among its own.
+type KeyIndex = (usize, usize);
 
 struct Finder<'a> {
     jobs: &'a [Declared],
-    pairs: BTreeMap<(usize, usize), (Shared, bool)>,
-    left: usize,
+    pairs: BTreeMap<(usize, usize), (ConflictReason, bool)>,
+    comparisons_left: usize,
     cut: bool,
 }
 
 impl Finder<'_> {
     /// Keys meet only within their kind and first name, unless that is left open.
     fn keys(&mut self) {
-        let mut wide: BTreeMap<&str, Vec<Place>> = BTreeMap::new();
-        let mut narrow: BTreeMap<(&str, &str), Vec<Place>> = BTreeMap::new();
+        let mut wide: BTreeMap<&str, Vec<KeyIndex>> = BTreeMap::new();
+        let mut narrow: BTreeMap<(&str, &str), Vec<KeyIndex>> = BTreeMap::new();
         for (job, declared) in self.jobs.iter().enumerate() {
             for (no, (key, _)) in declared.footprint.keys.iter().enumerate() {
                 let mut parts = key.parts();
@@ -115,38 +115,38 @@ impl Finder<'_> {
             }
         }
         for ((kind, _), keys) in &narrow {
-            self.among(keys);
+            self.compare_all(keys);
             for &one in wide.get(kind).into_iter().flatten() {
-                keys.iter().for_each(|&other| self.two(one, other));
+                keys.iter().for_each(|&other| self.compare(one, other));
             }
         }
         for keys in wide.values() {
-            self.among(keys);
+            self.compare_all(keys);
         }
     }
 
-    fn among(&mut self, keys: &[Place]) {
+    fn compare_all(&mut self, keys: &[KeyIndex]) {
         for (at, &one) in keys.iter().enumerate() {
-            if self.left == 0 {
+            if self.comparisons_left == 0 {
                 self.cut = true;
                 return;
             }
-            keys[at..].iter().for_each(|&other| self.two(one, other));
+            keys[at..].iter().for_each(|&other| self.compare(one, other));
         }
     }
 
-    fn two(&mut self, one: Place, other: Place) {
+    fn compare(&mut self, one: KeyIndex, other: KeyIndex) {
         let (one, other) = (one.min(other), one.max(other));
-        if self.left == 0 {
+        if self.comparisons_left == 0 {
             self.cut = true;
             return;
         }
-        self.left -= 1;
+        self.comparisons_left -= 1;
         let same = one.0 == other.0;
         if same && self.jobs[one.0].overlap != Overlap::Allow {
             return;
         }
-        let key = |(job, no): Place| &self.jobs[job].footprint.keys[no];
+        let key = |(job, no): KeyIndex| &self.jobs[job].footprint.keys[no];
         let ((one_key, one_access), (other_key, other_access)) = (key(one), key(other));
         if !mode(*one_access).excludes(mode(*other_access)) {
             return;
@@ -154,7 +154,7 @@ impl Finder<'_> {
         let may_meet = one_key.parts().zip(other_key.parts()).all(|(one, two)| may_be_same(one, two));
         if may_meet {
             let open = one_key.as_str().contains("${") || other_key.as_str().contains("${");
-            let why = Shared::Key {
+            let why = ConflictReason::Key {
                 one: (*one_access, one_key.clone()),
                 other: (*other_access, other_key.clone()),
             };
@@ -163,7 +163,7 @@ impl Finder<'_> {
     }
 
     fn pools(&mut self) {
-        let mut pools: BTreeMap<&str, Vec<Place>> = BTreeMap::new();
+        let mut pools: BTreeMap<&str, Vec<KeyIndex>> = BTreeMap::new();
         for (job, declared) in self.jobs.iter().enumerate() {
             for (no, share) in declared.footprint.pools.iter().enumerate() {
                 pools.entry(&share.pool).or_default().push((job, no));
@@ -172,18 +172,18 @@ impl Finder<'_> {
         for users in pools.values() {
             for (at, &(one, one_no)) in users.iter().enumerate() {
                 for &(other, other_no) in &users[at..] {
-                    if self.left == 0 {
+                    if self.comparisons_left == 0 {
                         self.cut = true;
                         return;
                     }
-                    self.left -= 1;
+                    self.comparisons_left -= 1;
                     if one == other && self.jobs[one].overlap != Overlap::Allow {
                         continue;
                     }
                     let share = |job: usize, no: usize| &self.jobs[job].footprint.pools[no];
                     let (a, b) = (share(one, one_no), share(other, other_no));
                     if u64::from(a.units) + u64::from(b.units) > u64::from(a.capacity.min(b.capacity)) {
-                        let why = Shared::Pool { one: a.clone(), other: b.clone() };
+                        let why = ConflictReason::Pool { one: a.clone(), other: b.clone() };
                         self.add((one, other), why, false);
                     }
                 }
@@ -192,12 +192,12 @@ impl Finder<'_> {
     }
 
     /// What always conflicts says more than what depends on parameters.
-    fn add(&mut self, pair: (usize, usize), why: Shared, by_params: bool) {
+    fn add(&mut self, pair: (usize, usize), why: ConflictReason, by_params: bool) {
         match self.pairs.get(&pair) {
             Some((_, known)) if !known || by_params => {}
             None if self.pairs.len() >= CONFLICTS_MAX => {
                 self.cut = true;
-                self.left = 0;
+                self.comparisons_left = 0;
             }
             _ => drop(self.pairs.insert(pair, (why, by_params))),
         }

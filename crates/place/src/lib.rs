@@ -33,28 +33,27 @@
 
 mod candidate;
 pub mod conflicts;
+mod footprint_gate;
 mod md5;
 mod roster;
 mod route;
 mod routing;
-mod touched;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use cadran_core::planted::{self, Bug};
 use cadran_core::{Footprint, JobId, Millis, Overlap, RunId, SkipReason, Trigger};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use candidate::Urgency;
 pub use candidate::{Admission, Blocker, Candidate, Freed, Verdict, WaitReason, Wanted, Why};
+use footprint_gate::{FootprintGate, GateAnswer};
 pub use roster::{
     ExecutorView, GROUPS_MAX, GroupView, MEMBERS_MAX, Needs, Roster, RosterFull, SILENT_MS_MAX,
 };
 pub use route::{Choice, Router, mixed};
 pub use routing::{AttemptRequest, Routing};
-use touched::{Entry, Touched};
 
 /// Bounds of the wait room.
 #[derive(Clone, Copy, Debug)]
@@ -84,14 +83,14 @@ struct JobRoom {
 
 struct Holder {
     run: RunId,
-    stand: Stand,
+    state: HolderState,
     footprint: Option<Arc<Footprint>>,
 }
 
-/// Where a run stands that holds its job. Most have started, so that the rest may take more.
-enum Stand {
+/// How far a run has come that holds its job. Most have started, so the other states are boxed.
+enum HolderState {
     Started,
-    /// It waits for what it touches.
+    /// It waits for its footprint.
     ForKeys(Box<Urgency>),
     /// It has its place in the line for a slot; when it is not there any more it has a slot.
     ForSlot(Box<Urgency>),
@@ -107,7 +106,7 @@ pub struct Place {
     for_slot: BTreeSet<Urgency>,
     waiting: usize,
     for_keys: usize,
-    touched: Touched,
+    footprints: FootprintGate,
 }
 
 impl Place {
@@ -121,27 +120,26 @@ impl Place {
             for_slot: BTreeSet::new(),
             waiting: 0,
             for_keys: 0,
-            touched: Touched::new(),
+            footprints: FootprintGate::new(),
         }
     }
 
     /// Time passes, by the monotonic clock: who waits for what it touches since long enough is passed no more.
     pub fn pass(&mut self, now: Millis) {
-        self.touched.pass(now);
+        self.footprints.pass(now);
     }
 
     /// Judges one candidate. Candidates that leave the ring together are given in [`Place::order`].
     pub fn admit(&mut self, candidate: Candidate) -> Admission {
         let room = self.jobs.entry(candidate.job).or_default();
-        let blind = planted::on(Bug::OverlapIgnoredByCatchUp) && candidate.trigger == Trigger::CatchUp;
-        let free = blind || room.active.is_empty() && room.waiting.is_empty();
+        let free = room.active.is_empty() && room.waiting.is_empty();
         // Where a restart waits for the end of what is active, nothing new passes it, or it might wait for ever.
         if free || candidate.may_overlap() && room.waiting.is_empty() {
             let slot_left = self.started < self.limits.slots;
             if slot_left && candidate.footprint.is_none() {
                 // Most are like this: nothing to ask.
-                let (run, stand) = (candidate.run, Stand::Started);
-                room.active.push(Holder { run, stand, footprint: None });
+                let (run, state) = (candidate.run, HolderState::Started);
+                room.active.push(Holder { run, state, footprint: None });
                 self.runs.insert(run, candidate.job);
                 self.started += 1;
                 return Verdict::Start.into();
@@ -190,9 +188,9 @@ impl Place {
     /// whatever the limits say now. Runs that started later are taken back first: one of them that has some of what this
     /// one touches took its place, and is named.
     pub fn restore(&mut self, run: RunId, job: JobId, footprint: Option<Arc<Footprint>>) -> Option<RunId> {
-        let in_the_way = footprint.as_ref().and_then(|footprint| self.touched.restore(run, footprint));
+        let in_the_way = footprint.as_ref().and_then(|footprint| self.footprints.restore(run, footprint));
         let footprint = footprint.filter(|_| in_the_way.is_none());
-        let holder = Holder { run, stand: Stand::Started, footprint };
+        let holder = Holder { run, state: HolderState::Started, footprint };
         self.jobs.entry(job).or_default().active.push(holder);
         self.runs.insert(run, job);
         self.started += 1;
@@ -204,32 +202,30 @@ impl Place {
         let mut freed = Freed::default();
         let Some(job) = self.runs.remove(&run) else { return freed };
         let Some(room) = self.jobs.get_mut(&job) else { return freed };
-        if let Some(at) = room.waiting.iter().position(|waiter| waiter.run == run)
-            && !planted::on(Bug::WaiterKept)
-        {
+        if let Some(at) = room.waiting.iter().position(|waiter| waiter.run == run) {
             room.waiting.remove(at);
             self.waiting -= 1;
         }
         if let Some(at) = room.active.iter().position(|holder| holder.run == run) {
             let holder = room.active.swap_remove(at);
             // Whoever waits for a slot holds none: the line, not the job's room, knows which it is.
-            match holder.stand {
-                Stand::ForSlot(urgency) if self.for_slot.remove(&urgency) => self.waiting -= 1,
-                Stand::ForKeys(_) => {
+            match holder.state {
+                HolderState::ForSlot(urgency) if self.for_slot.remove(&urgency) => self.waiting -= 1,
+                HolderState::ForKeys(_) => {
                     room.for_keys -= 1;
                     self.for_keys -= 1;
                     self.waiting -= 1;
                 }
-                Stand::Started | Stand::ForSlot(_) => self.started -= 1,
+                HolderState::Started | HolderState::ForSlot(_) => self.started -= 1,
             }
             let is_free = room.active.is_empty();
             if is_free && room.waiting.is_empty() {
                 self.jobs.remove(&job);
             }
-            if let Some(footprint) = &holder.footprint {
+            if holder.footprint.is_some() {
                 let mut granted = Vec::new();
-                self.touched.leave(run, footprint, &mut granted);
-                self.stand_for_slot(&granted);
+                self.footprints.leave(run, &mut granted);
+                self.queue_for_slot(&granted);
             }
             if is_free {
                 self.next_of_job(job, &mut freed);
@@ -246,15 +242,15 @@ impl Place {
         let mut freed = Freed::default();
         let mut granted = Vec::new();
         // A pool that cannot be made is refused when a run asks for it.
-        let _ = self.touched.set_capacity(pool, capacity, &mut granted);
-        self.stand_for_slot(&granted);
+        let _ = self.footprints.set_capacity(pool, capacity, &mut granted);
+        self.queue_for_slot(&granted);
         self.fill_slots(&mut freed);
         freed
     }
 
     /// How many units a pool has, as far as anybody said.
     pub fn capacity(&self, pool: &str) -> Option<u32> {
-        self.touched.capacity(pool)
+        self.footprints.capacity(pool)
     }
 
     /// The order in which candidates that leave the ring together are judged.
@@ -285,12 +281,12 @@ impl Place {
             return Some(plain(WaitReason::Job(room.active.first()?.run), before));
         }
         let holder = room.active.iter().find(|holder| holder.run == run)?;
-        match (&holder.stand, &holder.footprint) {
-            (Stand::ForSlot(urgency), _) if self.for_slot.contains(&**urgency) => {
+        match (&holder.state, &holder.footprint) {
+            (HolderState::ForSlot(urgency), _) if self.for_slot.contains(&**urgency) => {
                 Some(plain(WaitReason::Slot, self.for_slot.range(..**urgency).count()))
             }
-            (Stand::ForKeys(_), Some(footprint)) => {
-                let (blocker, why) = self.touched.why(run, footprint)?;
+            (HolderState::ForKeys(_), Some(footprint)) => {
+                let (blocker, why) = self.footprints.why(run, footprint)?;
                 Some(Why {
                     reason: WaitReason::Footprint,
                     blocker: Some(blocker),
@@ -323,43 +319,46 @@ impl Place {
     fn enter(&mut self, candidate: Candidate, slot_left: bool, room_left: bool) -> Admission {
         let job = candidate.job;
         if !slot_left && !room_left {
-            self.tidy(job);
+            self.remove_if_empty(job);
             return Verdict::Skip(SkipReason::WaitRoomFull).into();
         }
         let urgency = candidate.urgency();
-        let mut stand = if slot_left { Stand::Started } else { Stand::ForSlot(Box::new(urgency)) };
+        let mut state =
+            if slot_left { HolderState::Started } else { HolderState::ForSlot(Box::new(urgency)) };
         let mut blocker = None;
         if let Some(footprint) = &candidate.footprint {
             let for_keys = self.jobs.get(&job).map_or(0, |room| room.for_keys);
             let may_wait = room_left && for_keys < self.limits.waiting_per_job_max;
-            match self.touched.enter(candidate.run, &urgency, footprint, may_wait) {
-                Entry::Holds => {}
-                Entry::Waits(found) => (stand, blocker) = (Stand::ForKeys(Box::new(urgency)), Some(found)),
-                Entry::Refused(reason, blocker) => {
-                    self.tidy(job);
+            match self.footprints.enter(candidate.run, &urgency, footprint, may_wait) {
+                GateAnswer::Holds => {}
+                GateAnswer::Waits(found) => {
+                    (state, blocker) = (HolderState::ForKeys(Box::new(urgency)), Some(found))
+                }
+                GateAnswer::Refused(reason, blocker) => {
+                    self.remove_if_empty(job);
                     return Admission { blocker, ..Verdict::Skip(reason).into() };
                 }
             }
         }
         let room = self.jobs.entry(job).or_default();
-        let verdict = match stand {
-            Stand::Started => {
+        let verdict = match state {
+            HolderState::Started => {
                 self.started += 1;
                 Verdict::Start
             }
-            Stand::ForSlot(_) => {
+            HolderState::ForSlot(_) => {
                 self.for_slot.insert(urgency);
                 self.waiting += 1;
                 Verdict::Wait(WaitReason::Slot)
             }
-            Stand::ForKeys(_) => {
+            HolderState::ForKeys(_) => {
                 room.for_keys += 1;
                 self.for_keys += 1;
                 self.waiting += 1;
                 Verdict::Wait(WaitReason::Footprint)
             }
         };
-        room.active.push(Holder { run: candidate.run, stand, footprint: candidate.footprint });
+        room.active.push(Holder { run: candidate.run, state, footprint: candidate.footprint });
         self.runs.insert(candidate.run, job);
         Admission { blocker, ..verdict.into() }
     }
@@ -372,7 +371,7 @@ impl Place {
                 true => room.waiting.pop_front(),
                 false => room.waiting.pop_front_if(|waiter| waiter.may_overlap()),
             };
-            let Some(waiter) = next else { return self.tidy(job) };
+            let Some(waiter) = next else { return self.remove_if_empty(job) };
             let run = waiter.run;
             self.waiting -= 1;
             self.runs.remove(&run);
@@ -389,13 +388,13 @@ impl Place {
     }
 
     /// Those who have what they touch now stand in the line for a slot.
-    fn stand_for_slot(&mut self, granted: &[RunId]) {
+    fn queue_for_slot(&mut self, granted: &[RunId]) {
         for run in granted {
             let Some(room) = self.runs.get(run).and_then(|job| self.jobs.get_mut(job)) else { continue };
             let Some(holder) = room.active.iter_mut().find(|holder| holder.run == *run) else { continue };
-            if let Stand::ForKeys(urgency) = &holder.stand {
+            if let HolderState::ForKeys(urgency) = &holder.state {
                 let urgency = **urgency;
-                holder.stand = Stand::ForSlot(Box::new(urgency));
+                holder.state = HolderState::ForSlot(Box::new(urgency));
                 room.for_keys -= 1;
                 self.for_keys -= 1;
                 self.for_slot.insert(urgency);
@@ -414,7 +413,7 @@ impl Place {
     }
 
     /// A job that nobody is in has no room.
-    fn tidy(&mut self, job: JobId) {
+    fn remove_if_empty(&mut self, job: JobId) {
         if self.jobs.get(&job).is_some_and(|room| room.active.is_empty() && room.waiting.is_empty()) {
             self.jobs.remove(&job);
         }

@@ -211,7 +211,7 @@ fn runs_that_touch_the_same_things_never_run_together() {
         assert_eq!(place.release(run(1)).starts, starts, "{one} | {two}");
         assert_eq!(place.release(run(2)).starts, []);
         assert_eq!((place.started(), place.waiting(), place.for_keys), (0, 0, 0));
-        assert!(place.jobs.is_empty() && place.runs.is_empty() && place.touched.is_empty());
+        assert!(place.jobs.is_empty() && place.runs.is_empty() && place.footprints.is_empty());
     };
     check("r a:x", "r a:x", true);
     check("r a:x", "w a:x", false);
@@ -354,7 +354,7 @@ fn whose_turn_has_come_still_needs_its_keys() {
     assert_eq!((freed.waits[0].0, freed.waits[0].1), (run(3), WaitReason::Footprint));
     assert_eq!(place.release(run(4)).starts, [run(3)]);
     place.release(run(3));
-    assert!(place.jobs.is_empty() && place.runs.is_empty() && place.touched.is_empty());
+    assert!(place.jobs.is_empty() && place.runs.is_empty() && place.footprints.is_empty());
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn keys_and_slots_meet() {
     assert_eq!(place.release(run(2)).starts, [run(4)]);
     place.release(run(4));
     assert_eq!((place.started(), place.waiting()), (0, 0));
-    assert!(place.touched.is_empty());
+    assert!(place.footprints.is_empty());
 }
 
 #[test]
@@ -447,5 +447,5 @@ fn keys_that_nobody_uses_are_forgotten() {
         assert_eq!(place.admit(touching(raw, &format!("w a:{raw}/b"))).verdict, Verdict::Start);
         place.release(run(raw));
     }
-    assert!(place.touched.keys() < 5_000, "{}", place.touched.keys());
+    assert!(place.footprints.keys() < 5_000, "{}", place.footprints.keys());
 }

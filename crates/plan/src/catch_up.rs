@@ -1,6 +1,5 @@
 //! How late is a due, and what follows from it? The only place that judges lateness.
 
-use cadran_core::planted::{self, Bug};
 use cadran_core::{Millis, Misfire, Overlap, Policy, SkipReason};
 
 /// Up to here a due is on time: it goes into the ring and fires at its instant, or at once when that has passed.
@@ -119,19 +118,13 @@ pub fn judge(policy: &Policy, dues: &impl Missed, from: Millis, to: Millis, now:
     match policy.misfire {
         Misfire::Skip => skip(from, to, SkipReason::Missed),
         Misfire::Once => {
-            if !planted::on(Bug::SupersededUnsaid) {
-                skip(from, newest, SkipReason::Superseded);
-            }
+            skip(from, newest, SkipReason::Superseded);
             judgement.once = Some(newest);
         }
         Misfire::All => {
             // The border itself is outside, as a due at the watermark is.
             let window_from =
                 now.saturating_sub(policy.catchup_window_ms.max(0)).saturating_add(1).clamp(from, to);
-            let window_from = match dues.first(window_from, to) {
-                Some(first) if planted::on(Bug::WindowOffByOne) => first + 1,
-                _ => window_from,
-            };
             skip(from, window_from, SkipReason::OutsideWindow);
             if newest < window_from {
                 return judgement;
@@ -141,8 +134,7 @@ pub fn judge(policy: &Policy, dues: &impl Missed, from: Millis, to: Millis, now:
                 judgement.once = Some(newest);
                 return judgement;
             }
-            let limit = if planted::on(Bug::BacklogUnbounded) { u64::MAX } else { BACKLOG_MAX };
-            let start = newest_from(dues, window_from, to, limit);
+            let start = newest_from(dues, window_from, to, BACKLOG_MAX);
             skip(window_from, start, SkipReason::BacklogLimit);
             judgement.backlog_from = dues.first(start, to);
         }

@@ -1,6 +1,5 @@
 //! Pauses: nothing is promised, a backlog waits, and the dues that fall into them are counted.
 
-use cadran_core::planted::{self, Bug};
 use cadran_core::{JobId, Millis, SkipReason};
 
 use crate::catch_up::Missed;
@@ -54,8 +53,7 @@ impl Planner {
         self.latest_now = self.latest_now.max(now);
         let Some(paused_at) = self.extras.get(&job).and_then(|extra| extra.paused_at) else { return false };
         let watermark = self.watermarks[at];
-        let twice = planted::on(Bug::PauseCountedTwice);
-        let from = if twice { paused_at } else { paused_at.max(watermark) };
+        let from = paused_at.max(watermark);
         let to = now.max(from);
         let pending = self.dues(job).first(watermark.saturating_add(1), from.saturating_add(1)).is_some();
         plan.skips.extend(self.unrecorded(job, from, to, SkipReason::Paused));

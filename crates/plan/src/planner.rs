@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cadran_core::planted::{self, Bug};
 use cadran_core::{
     JobId, JobState, Millis, Misfire, Overlap, Policy, RunId, Schedule, ScheduleAction, ScheduleEntry,
     SkipReason, Trigger,
@@ -182,7 +181,7 @@ impl Planner {
         self.watermarks[job.index()] = state.watermark.filter(|mark| sound.contains(mark)).unwrap_or(now);
         self.modes[job.index()] = if state.paused_at.is_some() { Mode::Paused } else { Mode::Live };
         if state.paused_at.is_some() || !state.holes.is_empty() {
-            let holes = if planted::on(Bug::HolesLostOnRestart) { Vec::new() } else { state.holes.clone() };
+            let holes = state.holes.clone();
             self.extras.insert(job, Extra { paused_at: state.paused_at, holes, ..Extra::default() });
         }
         if self.planned_to.is_some() {
@@ -347,14 +346,6 @@ impl Planner {
             self.raise(job, skip.last_due);
         }
         match next {
-            Some(due)
-                if planted::on(Bug::LiveDueDroppedInBacklog)
-                    && catch_up::lateness(due, now) != Lateness::Missed =>
-            {
-                self.raise(job, now);
-                self.modes[at] = Mode::Live;
-                self.behind.insert(job);
-            }
             Some(due) => {
                 self.promise(job, due, now, plan);
             }
@@ -368,13 +359,6 @@ impl Planner {
     /// What is to be written of a job's planning state.
     pub fn state(&self, job: JobId) -> JobState {
         let extra = self.extras.get(&job);
-        if planted::on(Bug::WatermarkEarly)
-            && let Some(mark) = self.watermarks.get(job.index()).filter(|mark| **mark != Millis::MIN)
-        {
-            let watermark = self.dues(job).next(*mark).or(Some(*mark));
-            let (paused_at, holes) = (extra.and_then(|extra| extra.paused_at), Vec::new());
-            return JobState { job, watermark, paused_at, holes };
-        }
         JobState {
             job,
             watermark: self.watermarks.get(job.index()).copied().filter(|&mark| mark != Millis::MIN),
@@ -615,17 +599,14 @@ impl Planner {
                     after = due;
                 }
             }
-            if start < mid_start && !planted::on(Bug::IndexAsFilter) {
+            if start < mid_start {
                 self.fleet.dues_between(start, mid_start, &mut dues);
             }
-            if mid_end < end && !planted::on(Bug::IndexAsFilter) {
+            if mid_end < end {
                 self.fleet.dues_between(mid_end, end, &mut dues);
             }
-        } else if !planted::on(Bug::IndexAsFilter) {
+        } else {
             self.fleet.dues_between(start, end, &mut dues);
-        }
-        if planted::on(Bug::FoldTwice) {
-            self.repeat_in_folds(&mut dues);
         }
         for (due, job) in dues {
             let at = job as usize;
@@ -646,17 +627,6 @@ impl Planner {
     fn is_recorded_ahead(&self, job: JobId, due: Millis) -> bool {
         let holes = self.extras.get(&job).map_or(&[][..], |extra| &extra.holes);
         holes.iter().any(|(from, to)| *from < due && due <= *to)
-    }
-
-    /// The planted bug of that name: the second pass of a fold shows the same readings again.
-    fn repeat_in_folds(&self, dues: &mut Vec<(Millis, u32)>) {
-        const HOUR_MS: Millis = 3_600_000;
-        let again = |&(due, job): &(Millis, u32)| {
-            let zone = self.fleet.schedules(job).next()?.zone();
-            (zone.offset_at(due + HOUR_MS) < zone.offset_at(due)).then_some((due + HOUR_MS, job))
-        };
-        let again: Vec<(Millis, u32)> = dues.iter().filter_map(again).collect();
-        dues.extend(again);
     }
 
     fn plan_timed(&mut self, now: Millis, horizon: Millis, plan: &mut Plan) {

@@ -2,7 +2,7 @@
 
 use cadran_core::{Access, Footprint, Key, Overlap, PoolShare};
 use cadran_http::JobConflict;
-use cadran_place::conflicts::{Conflict, Declared, Shared, conflicts};
+use cadran_place::conflicts::{Conflict, ConflictReason, Declared, conflicts};
 
 /// By name; and whether there may be more than are listed.
 pub fn exclusions(mut jobs: Vec<(String, Footprint, Overlap)>) -> (Vec<JobConflict>, bool) {
@@ -12,8 +12,8 @@ pub fn exclusions(mut jobs: Vec<(String, Footprint, Overlap)>) -> (Vec<JobConfli
     let found = conflicts(&declared);
     let row = |conflict: Conflict| {
         let (touches, other_touches) = match conflict.why {
-            Shared::Key { one, other } => (key(&one), key(&other)),
-            Shared::Pool { one, other } => (pool(&one), pool(&other)),
+            ConflictReason::Key { one, other } => (key(&one), key(&other)),
+            ConflictReason::Pool { one, other } => (pool(&one), pool(&other)),
         };
         JobConflict {
             job: names[conflict.one].clone(),

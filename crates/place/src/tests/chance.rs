@@ -114,7 +114,7 @@ fn nothing_conflicts_and_everybody_has_a_turn() {
         }
         let Turns { place, open, .. } = turns;
         assert!(open.is_empty(), "seed {seed}: {open:?} {:?}", place.why(open[0].run));
-        assert!(place.jobs.is_empty() && place.runs.is_empty() && place.touched.is_empty(), "seed {seed}");
+        assert!(place.jobs.is_empty() && place.runs.is_empty() && place.footprints.is_empty(), "seed {seed}");
         assert_eq!((place.started(), place.waiting(), place.for_keys), (0, 0, 0), "seed {seed}");
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cadran_core::planted::{self, Bug};
 use cadran_core::{Access, Footprint, Millis, OnConflict, RunId, SkipReason};
 use cadran_footprint::Mode;
 use cadran_footprint::held::{
@@ -26,7 +25,7 @@ const KEYS_KEPT: usize = 4_096;
 const POOL: &str = "pool";
 
 /// What a footprint gets.
-pub(crate) enum Entry {
+pub(crate) enum GateAnswer {
     /// All of it.
     Holds,
     /// It waits for this.
@@ -36,7 +35,7 @@ pub(crate) enum Entry {
 }
 
 /// Who touches what.
-pub(crate) struct Touched {
+pub(crate) struct FootprintGate {
     held: Reservations,
     /// By the address of the footprint, which is kept alive with it. Only looked up, never walked.
     requests: FxHashMap<usize, (Arc<Footprint>, Request)>,
@@ -46,20 +45,17 @@ pub(crate) struct Touched {
     eager: VecDeque<(Millis, RunId)>,
     now: Millis,
     forget_at: usize,
-    /// Owners of what a mistake on purpose leaves behind.
-    ghosts: u64,
 }
 
-impl Touched {
-    pub(crate) fn new() -> Touched {
-        Touched {
+impl FootprintGate {
+    pub(crate) fn new() -> FootprintGate {
+        FootprintGate {
             held: Reservations::new(Limits::default()),
             requests: FxHashMap::default(),
             pools: FxHashMap::default(),
             eager: VecDeque::new(),
             now: 0,
             forget_at: KEYS_KEPT,
-            ghosts: u64::MAX,
         }
     }
 
@@ -81,51 +77,45 @@ impl Touched {
         urgency: &Urgency,
         footprint: &Arc<Footprint>,
         may_wait: bool,
-    ) -> Entry {
+    ) -> GateAnswer {
         if let Err(error) = self.prepare(footprint) {
-            return Entry::Refused(reason(&error), None);
+            return GateAnswer::Refused(reason(&error), None);
         }
         let Some((_, request)) = self.requests.get(&address(footprint)) else {
-            return Entry::Refused(SkipReason::WaitRoomFull, None);
+            return GateAnswer::Refused(SkipReason::WaitRoomFull, None);
         };
         let blocked = match self.held.acquire(run.raw(), request) {
-            Ok(()) => return Entry::Holds,
-            Err(Refusal::Error(error)) => return Entry::Refused(reason(&error), None),
+            Ok(()) => return GateAnswer::Holds,
+            Err(Refusal::Error(error)) => return GateAnswer::Refused(reason(&error), None),
             Err(Refusal::Blocked(blocked)) => blocked,
         };
         let blocker = Box::new(self.blocker(footprint, &blocked));
-        if planted::on(Bug::PartialMark) {
-            self.haunt(footprint);
-        }
         if footprint.on_conflict == OnConflict::Skip {
-            return Entry::Refused(SkipReason::Conflict, Some(blocker));
+            return GateAnswer::Refused(SkipReason::Conflict, Some(blocker));
         }
         if !may_wait {
-            return Entry::Refused(SkipReason::WaitRoomFull, Some(blocker));
+            return GateAnswer::Refused(SkipReason::WaitRoomFull, Some(blocker));
         }
         let Some((_, request)) = self.requests.get(&address(footprint)) else {
-            return Entry::Refused(SkipReason::WaitRoomFull, Some(blocker));
+            return GateAnswer::Refused(SkipReason::WaitRoomFull, Some(blocker));
         };
         match self.held.wait(run.raw(), rank(urgency), request) {
-            Ok(Standing::Holds) => Entry::Holds,
+            Ok(Standing::Holds) => GateAnswer::Holds,
             Ok(Standing::Waits) => {
                 if footprint.ordered {
                     self.held.ticket(run.raw());
                 } else {
                     self.eager.push_back((self.now, run));
                 }
-                Entry::Waits(blocker)
+                GateAnswer::Waits(blocker)
             }
-            Err(error) => Entry::Refused(reason(&error), Some(blocker)),
+            Err(error) => GateAnswer::Refused(reason(&error), Some(blocker)),
         }
     }
 
     /// A run that was running before a restart holds what it touches, also of a pool that is smaller by now. Names
     /// one that was restored before and has some of it: it took the place of this one.
     pub(crate) fn restore(&mut self, run: RunId, footprint: &Arc<Footprint>) -> Option<RunId> {
-        if planted::on(Bug::FootprintNotRestored) {
-            return None;
-        }
         let mut capacities = Vec::new();
         for share in &footprint.pools {
             let known = self.capacity(&share.pool).unwrap_or(share.capacity);
@@ -148,12 +138,10 @@ impl Touched {
     }
 
     /// The run is over, or waits no more. Those that hold now what they waited for are added.
-    pub(crate) fn leave(&mut self, run: RunId, footprint: &Arc<Footprint>, granted: &mut Vec<RunId>) {
+    pub(crate) fn leave(&mut self, run: RunId, granted: &mut Vec<RunId>) {
         let mut owners = Vec::new();
         if !self.held.release(run.raw(), &mut owners) {
             self.held.withdraw(run.raw(), &mut owners);
-        } else if planted::on(Bug::KeyKeptOnRelease) {
-            self.haunt(footprint);
         }
         granted.extend(owners.into_iter().map(RunId::from_raw));
         if self.held.keys_len() > self.forget_at {
@@ -215,11 +203,7 @@ impl Touched {
         }
         let mut needs = Vec::with_capacity(footprint.keys.len() + footprint.pools.len());
         for (key, access) in &footprint.keys {
-            let key = if planted::on(Bug::ParentUnseen) {
-                self.held.key([key.as_str()])?
-            } else {
-                self.held.key(key.parts())?
-            };
+            let key = self.held.key(key.parts())?;
             needs.push(match access {
                 Access::Read => Need::Read(key),
                 Access::Write => Need::Write(key),
@@ -232,8 +216,7 @@ impl Touched {
                 self.set_capacity(&share.pool, share.capacity, &mut Vec::new())?;
             }
             if let Some((key, _)) = self.pools.get(share.pool.as_str()) {
-                let units = if planted::on(Bug::PoolUncounted) { 1 } else { share.units };
-                needs.push(Need::Units(*key, units));
+                needs.push(Need::Units(*key, share.units));
             }
         }
         let request = self.held.request(&needs)?;
@@ -267,18 +250,6 @@ impl Touched {
             holder: RunId::from_raw(blocked.holder),
             in_part: matches!(blocked.mode, Mode::ReadBelow | Mode::WriteBelow),
             in_line: blocked.in_line,
-        }
-    }
-
-    /// A mistake on purpose: one key of a footprint is held by nobody that ever ends.
-    fn haunt(&mut self, footprint: &Footprint) {
-        for (key, _) in &footprint.keys {
-            let Ok(key) = self.held.key(key.parts()) else { continue };
-            let Ok(request) = self.held.request(&[Need::Write(key)]) else { continue };
-            self.ghosts -= 1;
-            if self.held.acquire(self.ghosts, &request).is_ok() {
-                return;
-            }
         }
     }
 }
