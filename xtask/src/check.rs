@@ -6,7 +6,7 @@ use crate::coverage::Reference;
 use crate::files::{self, File};
 use crate::packages::{self, Package};
 use crate::program::{is_there, program, run as run_program};
-use crate::{CommandError, layers, licences, planted, readme, texts};
+use crate::{CommandError, layers, licences, planted, readme, texts, words};
 
 /// What the checks look at.
 struct Repository {
@@ -48,6 +48,7 @@ const CHECKS: &[(&str, fn(&Repository) -> Result<CheckOutcome, String>)] = &[
         at.reference.as_ref().map_err(Clone::clone).and_then(|known| problems(known.undocumented(&at.files)))
     }),
     ("planted bugs fit the code", |_| problems(planted::check()?)),
+    ("names that the glossary replaces are not used", |at| problems(words::rival_names(&at.files)?)),
     ("cargo deny", |_| cargo_deny()),
     ("comfortable files", |at| Ok(CheckOutcome::Warnings(texts::long_files(&at.files)))),
 ];

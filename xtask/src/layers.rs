@@ -59,6 +59,9 @@ const BELOW: &[(&str, &[&str])] = &[
     ("cadran-http", &["core", "cron", "engine", "store", "spec", "exec", "files"]),
     // A guest: its passes are run by any scheduler. It runs processes and reads its file as the rest does.
     ("cadran-fuzz", &["exec", "spec", "files"]),
+    // What only tests, benchmarks and xtask need.
+    ("cadran-dev", &[]),
+    ("xtask", &["dev"]),
     // A tool beside the product: it drives what decides, and the store in memory.
     ("cadran-sim", &["core", "cron", "plan", "engine", "spec", "store"]),
 ];

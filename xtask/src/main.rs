@@ -1,7 +1,7 @@
 //! Repository chores: one command for each thing that is done around the code.
 //!
 //! `cargo xtask test` is the test command of the README; the others are its parts and what stands beside it. Built in
-//! seconds, because it is built first: no dependency but a JSON reader for `cargo metadata`.
+//! seconds, because it is built first: no dependency but a JSON reader for `cargo metadata` and `cadran-dev`.
 #![forbid(unsafe_code)]
 
 mod bad_input;
@@ -26,6 +26,7 @@ mod readme;
 mod sim;
 mod test;
 mod texts;
+mod words;
 
 use std::path::Path;
 use std::process::ExitCode;

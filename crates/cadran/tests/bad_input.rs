@@ -1,62 +1,25 @@
 //! Thousands of bad job files: each is answered with a place, in bounded memory, and a server among them goes on.
-// A global allocator cannot be written without it.
-#![allow(unsafe_code)]
 
 mod support;
 
-#[path = "../../../scripts/bad-input.rs"]
-#[allow(missing_docs, dead_code, unreachable_pub)]
-mod corpus;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use cadran_dev::allocation::{CountingAllocator, measure};
+use cadran_dev::bad_input::{self as corpus, Content};
 use cadran_spec::{Decoder, FILE_BYTES_MAX, ReadOptions, read_job};
-use corpus::Content;
 use support::{Home, run, wait_for};
 
 /// What one file may take, above what was taken before.
 const BYTES_MAX: usize = 64 << 20;
 
-thread_local! {
-    static TAKEN: Cell<usize> = const { Cell::new(0) };
-    static PEAK: Cell<usize> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-fn take(size: usize) {
-    let taken = TAKEN.get().saturating_add(size);
-    TAKEN.set(taken);
-    PEAK.set(PEAK.get().max(taken));
-}
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        take(layout.size());
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        TAKEN.set(TAKEN.get().saturating_sub(layout.size()));
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The most a call took above what was there before.
 fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = TAKEN.get();
-    PEAK.set(before);
-    let done = work();
-    (done, PEAK.get() - before)
+    let (value, memory) = measure(work);
+    (value, memory.peak)
 }
 
 #[test]

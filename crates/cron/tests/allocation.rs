@@ -1,34 +1,10 @@
 //! Asking costs no memory: `next`, `previous`, `count`, `between` and `walk` allocate nothing.
-// A global allocator cannot be written without it.
-#![allow(unsafe_code)]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 
 use cadran_cron::{Dialect, Schedule, Zone};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use cadran_dev::allocation::{CountingAllocator, allocations};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[test]
 fn asking_allocates_nothing() {
@@ -43,7 +19,7 @@ fn asking_allocates_nothing() {
     ];
     for text in texts {
         let schedule = Schedule::parse(text, &Zone::get("Europe/Paris").unwrap(), Dialect::Cadran).unwrap();
-        let before = ALLOCATIONS.with(Cell::get);
+        let before = allocations();
         let mut sum = 0i64;
         for day in 0..400 {
             let at = 1_767_225_600_000 + day * 86_400_000;
@@ -53,6 +29,6 @@ fn asking_allocates_nothing() {
             schedule.walk(at, at + 3_600_000, &mut |due| sum ^= due);
         }
         std::hint::black_box(sum);
-        assert_eq!(ALLOCATIONS.with(Cell::get), before, "`{text}` allocated");
+        assert_eq!(allocations(), before, "`{text}` allocated");
     }
 }

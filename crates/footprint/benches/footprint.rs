@@ -15,13 +15,11 @@ mod measure;
 mod plain;
 #[path = "footprint/reserve.rs"]
 mod reserve;
-#[path = "footprint/table.rs"]
-mod table;
 
 use std::time::Duration;
 
+use cadran_dev::bench_table::Table;
 use measure::Effort;
-use table::Table;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();

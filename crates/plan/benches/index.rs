@@ -23,16 +23,15 @@ mod measure;
 mod plain;
 #[path = "index/run_list.rs"]
 mod run_list;
-#[path = "index/table.rs"]
-mod table;
 
 use std::time::Duration;
 
-use measure::{Counting, Effort};
-use table::Table;
+use cadran_dev::allocation::CountingAllocator;
+use cadran_dev::bench_table::Table;
+use measure::Effort;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();

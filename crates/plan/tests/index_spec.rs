@@ -1,10 +1,6 @@
 //! The testing strategy of the run index, point by point.
-// A global allocator, which counts here, cannot be written without it.
-#![allow(unsafe_code)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use cadran_dev::allocation::{CountingAllocator, allocations};
 use cadran_plan::index::{Buffers, Index, IndexCell, Run, Window};
 
 const HOUR: i64 = 3_600_000;
@@ -177,35 +173,15 @@ fn a_snapshot_outlives_the_swap() {
     assert_eq!(cell.read().peek(), Some((2_000, 2)));
 }
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[test]
 fn reading_allocates_nothing() {
     let runs: Vec<(i64, u32)> = (0..20_000).map(|n| (i64::from(n) * 137 % HOUR, n % 50)).collect();
     let cell = IndexCell::new(index(&runs, 0, HOUR));
     drop(cell.read());
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = allocations();
     let mut seen = 0;
     for start in (0..HOUR).step_by(7_777) {
         let index = cell.read();
@@ -215,5 +191,5 @@ fn reading_allocates_nothing() {
         seen += usize::from(index.peek().is_some());
     }
     assert!(seen > 20_000);
-    assert_eq!(ALLOCATIONS.with(Cell::get), before, "reading allocated");
+    assert_eq!(allocations(), before, "reading allocated");
 }

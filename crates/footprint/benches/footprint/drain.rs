@@ -7,7 +7,7 @@ use cadran_footprint::batch::{
 };
 
 use crate::measure::{Chance, Effort, thousand};
-use crate::table::Table;
+use cadran_dev::bench_table::Table;
 
 /// A small item: a number of the caller's.
 #[derive(Clone)]

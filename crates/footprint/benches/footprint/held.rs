@@ -6,7 +6,7 @@ use cadran_footprint::held::{Limits, Need, Owner, Request, Reservations, Standin
 use prio_graph::{AccessKind, PrioGraph, TopLevelId};
 
 use crate::measure::{Chance, Effort, thousand};
-use crate::table::Table;
+use cadran_dev::bench_table::Table;
 
 /// Runs that want four keys each, made with them, of which so many per cent want one that an earlier run writes.
 struct Runs {

@@ -7,7 +7,7 @@ use cadran_footprint::batch::{Footprint, PendingRewrite, Scheduler, SchedulerKin
 use crate::candidates::Candidates;
 use crate::measure::{Effort, thousand};
 use crate::plain::{self, PlainSets};
-use crate::table::Table;
+use cadran_dev::bench_table::Table;
 
 /// Measures one way to reserve beside plain sets, and returns the time of a thousand.
 fn row(

@@ -12,7 +12,7 @@ use crate::fleets::{self, ZONES};
 use crate::measure::{Effort, allocated};
 use crate::plain;
 use crate::run_list::{HOUR, List, START};
-use crate::table::Table;
+use cadran_dev::bench_table::Table;
 
 /// A million runs straight from schedules.
 pub(crate) fn schedules(effort: Effort, _quick: bool, table: &mut Table) {

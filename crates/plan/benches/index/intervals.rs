@@ -9,7 +9,7 @@ use criterion::{BatchSize, Criterion};
 use crate::measure::Effort;
 use crate::plain;
 use crate::run_list::{HOUR, List, START};
-use crate::table::Table;
+use cadran_dev::bench_table::Table;
 
 pub(crate) fn measure(_effort: Effort, quick: bool, _table: &mut Table) {
     let (jobs, seconds) = if quick { (1_000, 1) } else { (10_000, 3) };

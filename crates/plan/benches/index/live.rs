@@ -10,7 +10,7 @@ use cadran_plan::index::{Buffers, Fleet, Index, IndexCell, Window, build};
 use crate::fleets::{self, ZONES};
 use crate::measure::{Effort, Latencies, processor_time};
 use crate::run_list::{HOUR, START};
-use crate::table::Table;
+use cadran_dev::bench_table::Table;
 
 fn schedule(text: &str) -> Arc<Schedule> {
     Arc::new(Schedule::parse(text, &Zone::utc(), Dialect::Cadran).unwrap())

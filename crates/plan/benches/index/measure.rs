@@ -1,67 +1,17 @@
 //! Timing and counting: the better of several repetitions, and the bytes an allocation-happy body asks for.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use cadran_dev::bench_table::Time;
 use cadran_plan::index::{Buffers, Index};
 use nix::time::{ClockId, clock_gettime};
 
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-/// The system's allocator, counting live bytes and their peak.
-pub(crate) struct Counting;
-
-// SAFETY: every call goes to the system allocator with the same arguments; only numbers are kept beside it.
-#[allow(unsafe_code)]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        grow(layout.size());
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        grow(layout.size());
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        grow(size);
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
-fn grow(bytes: usize) {
-    let live = LIVE.fetch_add(bytes, Relaxed) + bytes;
-    PEAK.fetch_max(live, Relaxed);
-}
-
 /// Runs the body and says how many bytes it left allocated and how many more it needed meanwhile.
 pub(crate) fn allocated<T>(body: impl FnOnce() -> T) -> (T, usize, usize) {
-    let before = LIVE.load(Relaxed);
-    PEAK.store(before, Relaxed);
-    let value = body();
-    let (left, peak) = (LIVE.load(Relaxed).saturating_sub(before), PEAK.load(Relaxed).saturating_sub(before));
-    (value, left, peak - left.min(peak))
-}
-
-/// How long something takes, in seconds: what is shorter than a nanosecond counts too.
-#[derive(Clone, Copy)]
-pub(crate) struct Time(pub(crate) f64);
-
-impl From<Duration> for Time {
-    fn from(time: Duration) -> Time {
-        Time(time.as_secs_f64())
-    }
+    let (value, memory) = cadran_dev::allocation::measure(body);
+    (value, memory.left, memory.peak.saturating_sub(memory.left))
 }
 
 /// Time this thread has run.

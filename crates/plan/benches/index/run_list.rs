@@ -6,7 +6,7 @@ use cadran_plan::index::{Buffers, Index, Run, Window};
 
 use crate::measure::{Effort, allocated};
 use crate::plain;
-use crate::table::Table;
+use cadran_dev::bench_table::Table;
 
 /// A Monday morning, on the hour.
 pub(crate) const START: i64 = 1_789_974_000_000;

@@ -1,48 +1,62 @@
 //! The printed table: what was measured, beside what, and whether the goal was met.
 
-use crate::measure::Time;
+use std::time::Duration;
+
+/// How long something takes, in seconds: what is shorter than a nanosecond counts too.
+#[derive(Clone, Copy)]
+pub struct Time(pub f64);
+
+impl From<Duration> for Time {
+    fn from(time: Duration) -> Time {
+        Time(time.as_secs_f64())
+    }
+}
 
 /// Prints rows as they come and counts the goals.
 #[derive(Default)]
-pub(crate) struct Table {
+pub struct Table {
     met: usize,
     missed: Vec<String>,
 }
 
 impl Table {
-    pub(crate) fn title(&self, name: &str) {
+    /// Begins a group of rows.
+    pub fn title(&self, name: &str) {
         println!("\n## {name}");
     }
 
     /// A time without a goal.
-    pub(crate) fn time(&mut self, what: &str, time: Time) {
-        println!("{what:<58} {:>11}", show(time));
+    pub fn time(&mut self, what: &str, time: impl Into<Time>) {
+        println!("{what:<58} {:>11}", show(time.into()));
     }
 
     /// A figure without a goal.
-    pub(crate) fn figure(&mut self, what: &str, figure: &str) {
+    pub fn figure(&mut self, what: &str, figure: &str) {
         println!("{what:<58} {figure:>11}");
     }
 
     /// Times faster than the rival, with the least it should be.
-    pub(crate) fn faster(&mut self, what: &str, ours: Time, rival: (&str, Time), goal: f64) {
+    pub fn faster(&mut self, what: &str, ours: impl Into<Time>, rival: (&str, impl Into<Time>), goal: f64) {
+        let (ours, rival) = (ours.into(), (rival.0, rival.1.into()));
         let ratio = rival.1.0 / ours.0;
         let text = format!("{:>11}  {} {:>11}  {ratio:>7.1} x", show(ours), rival.0, show(rival.1));
         self.row(what, &text, ratio >= goal, &format!("≥ {goal} x"));
     }
 
     /// Beside a rival, without a goal.
-    pub(crate) fn beside(&mut self, what: &str, ours: Time, rival: (&str, Time)) {
+    pub fn beside(&mut self, what: &str, ours: impl Into<Time>, rival: (&str, impl Into<Time>)) {
+        let (ours, rival) = (ours.into(), (rival.0, rival.1.into()));
         let ratio = rival.1.0 / ours.0;
         println!("{what:<58} {:>11}  {} {:>11}  {ratio:>7.1} x", show(ours), rival.0, show(rival.1));
     }
 
     /// A value that should not exceed the goal.
-    pub(crate) fn at_most(&mut self, what: &str, value: f64, unit: &str, goal: f64) {
+    pub fn at_most(&mut self, what: &str, value: f64, unit: &str, goal: f64) {
         self.row(what, &format!("{value:>11.3} {unit}"), value <= goal, &format!("≤ {goal} {unit}"));
     }
 
-    pub(crate) fn close(&self) {
+    /// Prints how many goals were met, and those that were missed.
+    pub fn close(&self) {
         println!("\n{} goals met, {} missed", self.met, self.missed.len());
         for missed in &self.missed {
             println!("missed: {missed}");
@@ -59,7 +73,8 @@ impl Table {
     }
 }
 
-pub(crate) fn show(time: Time) -> String {
+/// A time with a unit that suits it.
+pub fn show(time: Time) -> String {
     match time.0 * 1e9 {
         nanos if nanos < 10_000.0 => format!("{nanos:.1} ns"),
         nanos if nanos < 10_000_000.0 => format!("{:.1} µs", nanos / 1e3),
