@@ -84,13 +84,19 @@ pub(crate) fn promise(checker: &Checker, promise: &Promise, batch: &Batch) -> Re
         },
         Misfire::All => {
             let border = promise.promised_at.saturating_sub(policy.catchup_window_ms);
-            // A backlog that is under way goes on, however long it takes. The end of the due before this one may be in the
-            // same batch.
-            let ended = batch.runs.iter().filter_map(|update| checker.open.get(&update.run));
-            let ended = ended.filter(|run| run.job == promise.job).map(|run| run.due);
-            let mut before = life.marks.iter().map(|mark| mark.due).chain(ended);
-            let mut goes_on = || before.any(|due| next(job, due) == Some(promise.due));
-            if promise.due <= border && life.caught_up == 0 && life.paused_at.is_empty() && !goes_on() {
+            // A backlog that is under way goes on, however long it takes; so does one that waited for a run which ends with
+            // this batch.
+            let goes_on = || life.marks.iter().any(|mark| next(job, mark.due) == Some(promise.due));
+            let mut ended = batch.runs.iter().filter(|update| update.status.is_ended());
+            let mut waited = || {
+                ended.any(|update| checker.open.get(&update.run).is_some_and(|run| run.job == promise.job))
+            };
+            if promise.due <= border
+                && life.caught_up == 0
+                && life.paused_at.is_empty()
+                && !goes_on()
+                && !waited()
+            {
                 return broken(
                     "the catch-up window ends where it says",
                     format!("{name}: {} is replayed, the window began after {border}", promise.due),
@@ -202,7 +208,11 @@ pub(crate) fn ended_unstarted(checker: &Checker, run: &OpenRun, update: &RunUpda
             SkipReason::BacklogLimit => {
                 let job = &checker.definitions[life.definition];
                 let missed_to = run.due + late - DIRECT_MS_MAX;
-                let behind = count(job, run.due + 1, missed_to);
+                // What was promised under an earlier definition counts beside what the present one names.
+                let promised = checker.open.values().filter(|other| {
+                    other.job == run.job && !other.started && run.due < other.due && other.due < missed_to
+                });
+                let behind = count(job, run.due + 1, missed_to) + promised.count() as u64;
                 current.misfire == Misfire::All && (behind + PROMISED_MAX >= BACKLOG_MAX)
             }
             SkipReason::Precondition | SkipReason::Capacity => false,

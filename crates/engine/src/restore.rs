@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cadran_core::{
-    Body, Found, Job, JobId, JobName, JobState, Millis, Now, Order, Outcome, Overlap, Policy, RunContext,
-    RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepRecord, StepStatus, TriggerKey,
+    Body, Found, Handler, Job, JobId, JobName, JobState, Millis, Now, Order, Outcome, Overlap, Policy, RunContext,
+    RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepNo, StepRecord, StepStatus, TriggerKey,
 };
 use cadran_flow::{Next, Progress, Resume};
 
@@ -265,13 +265,23 @@ impl Engine {
             let Some(past) = live.past.as_mut() else { continue };
             let mut next = Vec::new();
             let (body, once) = (&live.context.body, live.policy.at_most_once);
-            Progress::resume(body, &past.records, &past.found, past.mode, once, now, &mut next);
+            let resumed =
+                Progress::resume(body, &past.records, &past.found, past.mode, once, now, &mut next);
             if next.iter().any(|next| matches!(next, Next::End { .. })) {
                 continue;
             }
-            let mut records = std::mem::take(&mut past.records);
+            // With the attempts that were ordered and not recorded: a retry by hand counts on from them. Without those that
+            // would be ordered now.
+            let mut records = resumed.records(body);
+            for next in &next {
+                if let Next::Start { step, attempt } = next
+                    && let Some(record) = record_of(body, &mut records, *step)
+                {
+                    record.attempt = attempt - 1;
+                }
+            }
             for step in records.iter_mut().filter(|step| !step.status.is_ended()) {
-                let begun = step.status != StepStatus::Pending;
+                let begun = step.attempt > 0;
                 step.status = if begun { StepStatus::Stopped } else { StepStatus::Skipped };
                 step.ended_at = begun.then_some(now.wall);
             }
@@ -281,6 +291,18 @@ impl Engine {
             self.commits.hold_order(Order::Close { run });
             let message = Some(format!("stopped; run {other} took its place").into());
             self.end_run(run, RunStatus::Stopped, None, message, now);
+        }
+    }
+}
+
+/// The record of a step or handler.
+fn record_of<'a>(body: &Body, records: &'a mut [StepRecord], no: StepNo) -> Option<&'a mut StepRecord> {
+    let at = usize::from(no.0);
+    match at.checked_sub(body.steps.len()) {
+        None => records.get_mut(at),
+        Some(handler) => {
+            let name = Handler::ALL.get(handler)?.step_name();
+            records.iter_mut().find(|record| *record.name == *name)
         }
     }
 }

@@ -5,6 +5,13 @@ mod world;
 use cadran_core::{Command, Handler, Job, Misfire, Overlap, Refusal, RunStatus, Step};
 use world::*;
 
+fn add_exit_handler(job: &mut Job) {
+    let mut body = (*job.body).clone();
+    body.handlers.steps[Handler::Exit as usize] =
+        Some(Box::new(Step { name: "on_exit".into(), ..Step::default() }));
+    job.body = body.into();
+}
+
 #[test]
 fn a_retry_is_refused_while_the_end_of_its_run_is_on_its_way_to_the_store() {
     let mut world = World::new("2026-03-01T00:00:30Z");
@@ -212,10 +219,7 @@ fn an_exit_handler_that_may_have_begun_is_not_begun_again_under_at_most_once() {
     for after in 0..12 {
         let mut world = World::new("2026-03-02T10:59:40Z");
         world.put("pay", "0 * * * *", |job| {
-            let mut body = (*job.body).clone();
-            body.handlers.steps[Handler::Exit as usize] =
-                Some(Box::new(Step { name: "on_exit".into(), ..Step::default() }));
-            job.body = body.into();
+            add_exit_handler(job);
             job.policy.at_most_once = true;
         });
         world.takes("pay", SEC);
@@ -253,5 +257,31 @@ fn a_pause_outlasts_a_resume_that_was_refused_while_the_file_was_away() {
     world.resume("a");
     world.run_to("2026-03-01T00:04:30Z");
     assert_eq!(world.story("a"), ["00:01..00:03 x3 paused", "00:04 succeeded"]);
+    world.check();
+}
+
+#[test]
+fn a_retry_of_a_replaced_run_counts_on_from_attempts_that_were_not_recorded() {
+    let mut world = World::new("2026-03-01T00:00:30Z");
+    world.put("a", "* * * * *", |job| {
+        add_exit_handler(job);
+        job.policy.overlap = Overlap::Replace;
+    });
+    world.hangs("a");
+    world.run_to("2026-03-01T00:01:58Z");
+    let replaced = world.runs("a")[0];
+    // The second run is promised. The store goes away, the first run is stopped for it and runs its handler, the second one
+    // starts, and the server is killed before any of that is durable.
+    world.store(false);
+    world.takes("a", 0);
+    world.run_to("2026-03-01T00:02:05Z");
+    world.restart_after(0);
+    world.store(true);
+    world.run_for(SEC);
+    assert_eq!(world.status(replaced), RunStatus::Stopped);
+    // The executor saw attempt 1 of the handler; the world fails on a second one of that number.
+    world.retry(replaced).unwrap();
+    world.run_for(SEC);
+    assert_eq!(world.status(replaced), RunStatus::Succeeded);
     world.check();
 }
