@@ -32,6 +32,7 @@ pub(crate) struct Deeds {
 impl Deeds {
     /// The server is told something at this moment of its clock.
     pub(crate) fn told(&mut self, event: &Event, wall: Millis) {
+        self.pauses_go_on(wall);
         match event {
             Event::Jobs(changes) => {
                 for change in changes {
@@ -72,6 +73,13 @@ impl Deeds {
         }
     }
 
+    /// Also where the clock is set back before the store answers.
+    fn pauses_go_on(&mut self, wall: Millis) {
+        for pause in self.pauses.values_mut().flatten().filter(|pause| pause.is_open) {
+            pause.to = pause.to.max(wall);
+        }
+    }
+
     /// Holds rows that became durable to what was done.
     pub(crate) fn check(
         &mut self,
@@ -79,9 +87,7 @@ impl Deeds {
         lives: &BTreeMap<JobId, Life>,
         wall: Millis,
     ) -> Result<(), Violation> {
-        for pause in self.pauses.values_mut().flatten().filter(|pause| pause.is_open) {
-            pause.to = pause.to.max(wall);
-        }
+        self.pauses_go_on(wall);
         let name_of = |job: JobId| lives.get(&job).map(|life| life.name.clone()).unwrap_or_default();
         for put in &batch.jobs {
             let state = batch.states.iter().rfind(|state| state.job == put.job);

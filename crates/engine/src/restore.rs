@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cadran_core::{
-    Body, Found, Handler, Job, JobId, JobName, JobState, Millis, Now, Order, Outcome, Overlap, Policy, RunContext,
-    RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepNo, StepRecord, StepStatus, TriggerKey,
+    Body, Found, Handler, Job, JobId, JobName, JobState, Millis, Now, Order, Outcome, Overlap, Policy,
+    RunContext, RunId, RunIds, RunRecord, RunStatus, RunUpdate, SkipReason, StepNo, StepRecord, StepStatus,
+    TriggerKey,
 };
 use cadran_flow::{Next, Progress, Resume};
 
@@ -79,6 +80,10 @@ impl Engine {
     pub fn restore(&mut self, restored: Restored, now: Now) {
         self.runs.ids = RunIds::new(self.options.server, restored.last_id);
         self.routing.restore_logs(self.options.server, restored.last_log);
+        // The clock may have been set back since; ids only rise.
+        if let Some(last_id) = restored.last_id {
+            self.planner.note_clock(last_id.millis());
+        }
         self.reserve(restored.jobs.len());
         self.restore_jobs(restored.jobs, now);
         for (id, name, revision) in restored.unread {
@@ -265,8 +270,7 @@ impl Engine {
             let Some(past) = live.past.as_mut() else { continue };
             let mut next = Vec::new();
             let (body, once) = (&live.context.body, live.policy.at_most_once);
-            let resumed =
-                Progress::resume(body, &past.records, &past.found, past.mode, once, now, &mut next);
+            let resumed = Progress::resume(body, &past.records, &past.found, past.mode, once, now, &mut next);
             if next.iter().any(|next| matches!(next, Next::End { .. })) {
                 continue;
             }

@@ -285,3 +285,25 @@ fn a_retry_of_a_replaced_run_counts_on_from_attempts_that_were_not_recorded() {
     assert_eq!(world.status(replaced), RunStatus::Succeeded);
     world.check();
 }
+
+#[test]
+fn an_edit_after_a_step_back_and_a_restart_promises_no_due_that_is_on_record() {
+    let catches_up = |job: &mut Job| {
+        job.policy.misfire = Misfire::All;
+        job.policy.catchup_window_ms = 5 * MIN;
+    };
+    let mut world = World::new("2026-03-01T00:50:00Z");
+    world.put("a", "0 * * * *", catches_up);
+    world.run_to("2026-03-01T00:55:00Z");
+    world.restart_after(11 * MIN);
+    world.run_for(SEC);
+    assert_eq!(world.story("a"), ["01:00 x1 outside_window"]);
+    world.put("a", "30 * * * *", catches_up);
+    world.step_clock(-(6 * MIN + 4 * SEC));
+    world.restart_after(0);
+    // Three seconds before an instant that only the first schedule named.
+    world.put("a", "*/10 * * * *", catches_up);
+    world.run_for(10 * SEC);
+    assert_eq!(world.starts("a"), Vec::<String>::new());
+    world.check();
+}

@@ -244,6 +244,12 @@ impl Planner {
         self.behind.insert(job);
     }
 
+    /// The clock has shown this before, maybe to a server that is gone: what lies before it is on record, as far as a
+    /// watermark has passed it.
+    pub fn note_clock(&mut self, wall: Millis) {
+        self.latest_now = self.latest_now.max(wall);
+    }
+
     /// The stretch that the watermark has passed because runs are promised ahead of their instant, and for no other
     /// reason: `[0] ..= [1]`, and empty where the clock stepped back behind what was recorded.
     fn promised_ahead(&self, at: usize, now: Millis) -> (Millis, Millis) {
