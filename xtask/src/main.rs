@@ -47,10 +47,10 @@ Usage: cargo xtask COMMAND
   fuzzing overload | writers [--rounds N] | builders [--commits N]
                                 Figures of the fuzzing pipeline: what gives under overload, many writers of one file,
                                 builders that are killed
-  page [--check | --test | --pictures]
+  page [--check | --test | --pictures | --bench]
                                 Build the web page into crates/http/page/dist (needs npm); --check says whether that is
                                 what the source gives, --test tries the page in Chromium against a server, --pictures
-                                makes those of the README
+                                makes those of the README, --bench measures it beside Dagu's
   bad-input DIR                 Write the corpus of bad job files
   sim [--seeds A..B] […]        The simulation: years of schedules with faults, held to the law; sim --help says more
   random-jobs [--jobs N] [--server-jobs N] [--seed S]

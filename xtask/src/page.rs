@@ -19,14 +19,18 @@ const CHROMIUM_SCRIPT: &str = "scripts/chromium.sh";
 /// The page's tests are left out when this is set.
 pub(crate) const SKIP_PAGE: &str = "CADRAN_SKIP_PAGE";
 
-/// `cargo xtask page`, with `--check`, `--test` or `--pictures`.
+/// What the page is measured beside.
+const DAGU: &str = "@dagu-org/dagu-linux-x64@1.30.2";
+
+/// `cargo xtask page`, with `--check`, `--test`, `--pictures` or `--bench`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), CommandError> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         [] => build(),
         ["--check"] => check(),
         ["--test"] => test(),
-        ["--pictures"] => node(&["test/pictures.mjs", "../../../docs"]),
+        ["--pictures"] => node("debug", &["test/pictures.mjs", "../../../docs"], &[]),
+        ["--bench"] => bench(),
         _ => return Err(CommandError::Usage(format!("page: what is {} for?", words.join(" ")))),
     };
     done.map_err(CommandError::Failed)
@@ -68,19 +72,40 @@ pub(crate) fn check() -> Result<(), String> {
     Ok(())
 }
 
-/// The page in a real browser against a real server.
+/// The page in a real browser against a real server. One file after the other: each starts a server and a browser.
 pub(crate) fn test() -> Result<(), String> {
-    node(&["--test", "--test-reporter=spec", "test/page.test.mjs"])
+    let mut arguments = vec!["--test", "--test-reporter=spec", "--test-concurrency=1"];
+    arguments.extend([
+        "test/page.test.mjs",
+        "test/states.test.mjs",
+        "test/scale.test.mjs",
+        "test/truth.test.mjs",
+    ]);
+    node("debug", &arguments, &[])
+}
+
+/// The page beside Dagu's, in the same browser. The server is built as it is released.
+fn bench() -> Result<(), String> {
+    let folder = std::env::current_dir().map_err(|error| error.to_string())?.join("target/dagu");
+    let mut npm = program("npm install --ignore-scripts --no-audit --no-fund --loglevel=error --prefix");
+    run_program(npm.arg(&folder).arg(DAGU))?;
+    node("release", &["test/bench.mjs"], &[("CADRAN_DAGU", &folder)])
 }
 
 /// Runs a script of the page's tests with a built server and Chromium.
-fn node(arguments: &[&str]) -> Result<(), String> {
+fn node(profile: &str, arguments: &[&str], variables: &[(&str, &Path)]) -> Result<(), String> {
     install()?;
-    run_program(&mut program("cargo build --locked -p cadran"))?;
+    let mut cargo = program("cargo build --locked -p cadran");
+    if profile == "release" {
+        cargo.arg("--release");
+    }
+    run_program(&mut cargo)?;
     let chromium = read(&mut program(CHROMIUM_SCRIPT))?;
-    let binary = std::env::current_dir().map_err(|error| error.to_string())?.join("target/debug/cadran");
+    let folder = std::env::current_dir().map_err(|error| error.to_string())?.join("target");
+    let binary = folder.join(profile).join("cadran");
     let mut script = Command::new("node");
     script.args(arguments).env("CADRAN_CHROMIUM", chromium.trim()).env("CADRAN_BINARY", binary);
+    script.envs(variables.iter().copied());
     run_program(script.current_dir(SOURCE))
 }
 

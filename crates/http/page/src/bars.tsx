@@ -36,21 +36,6 @@ export function Columns({ columns, nowAt, label, onPick }: { columns: Column[]; 
   );
 }
 
-/** Counts in buckets that double: for lateness and duration. */
-export interface Bucket {
-  upTo: number;
-  count: number;
-}
-
-export function buckets(values: number[], first: number): Bucket[] {
-  const made: Bucket[] = [];
-  for (let upTo = first; ; upTo *= 4) {
-    const count = values.filter((value) => value <= upTo && value > (made.length === 0 ? -Infinity : upTo / 4)).length;
-    made.push({ upTo, count });
-    if (values.every((value) => value <= upTo) || made.length >= 16) return made;
-  }
-}
-
 /** Five steps of one colour between the least and the most that there is: a busy fleet shows its quiet minutes too. */
 export function heatLevel(count: number, least: number, most: number): number {
   if (count === 0) return 0;

@@ -1,6 +1,7 @@
 // Data of a screen: loaded from the API, kept while it is loaded again, and loaded again when an event concerns it.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
+import { atNextBeat, forget, type Load } from "./beat";
 import { ApiFailure, get } from "./client";
 import { listen, type LiveKind } from "./live";
 
@@ -20,54 +21,57 @@ export interface Wants {
   every?: number;
 }
 
-/** Events load anew this often at most, whatever arrives. */
-const RELOAD_MS_MIN = 1000;
+export const asFailure = (error: unknown): ApiFailure => (error instanceof ApiFailure ? error : new ApiFailure(0, "page", String(error), undefined));
 
-export function useData<T>(path: string | undefined, wants: Wants = {}): Data<T> {
-  const [state, setState] = useState<{ path: string | undefined; value: T | undefined; failure: ApiFailure | undefined; asOf: number }>({ path, value: undefined, failure: undefined, asOf: 0 });
-  const [turn, setTurn] = useState(0);
-  const begun = useRef(0);
+/** Calls `act` when an event concerns what is wanted, or its time has come. */
+export function useChanges(wants: Wants, act: () => void): void {
   const kinds = wants.kinds?.join() ?? "";
-
+  const acting = useRef(act);
+  acting.current = act;
   useEffect(() => {
-    if (path === undefined) return;
-    let isCurrent = true;
-    begun.current = Date.now();
-    get<T>(path)
-      .then((value) => isCurrent && setState({ path, value, failure: undefined, asOf: Date.now() }))
-      .catch((failure: unknown) => {
-        if (!isCurrent) return;
-        const known = failure instanceof ApiFailure ? failure : new ApiFailure(0, "page", String(failure), undefined);
-        setState((old) => ({ path, value: old.path === path ? old.value : undefined, failure: known, asOf: old.asOf }));
-      });
-    return () => {
-      isCurrent = false;
-    };
-  }, [path, turn]);
-
-  useEffect(() => {
-    let timer = 0;
-    const soon = (): void => {
-      if (timer !== 0) return;
-      const wait = Math.max(50, begun.current + RELOAD_MS_MIN - Date.now());
-      timer = window.setTimeout(() => {
-        timer = 0;
-        setTurn((old) => old + 1);
-      }, wait);
-    };
     const stop = kinds === "" ? undefined : listen((kind, job, run) => {
-      const isOurs = kinds.includes(kind) && (wants.job === undefined || job === undefined || job === wants.job) && (wants.run === undefined || run === undefined || run === wants.run);
-      if (isOurs) soon();
+      const isOurs = kinds.split(",").includes(kind) && (wants.job === undefined || job === undefined || job === wants.job) && (wants.run === undefined || run === undefined || run === wants.run);
+      if (isOurs) acting.current();
     });
-    const every = wants.every === undefined ? 0 : window.setInterval(() => document.visibilityState === "visible" && soon(), wants.every);
+    const every = wants.every === undefined ? 0 : window.setInterval(() => document.visibilityState === "visible" && acting.current(), wants.every);
     return () => {
       stop?.();
-      window.clearTimeout(timer);
       window.clearInterval(every);
     };
   }, [kinds, wants.job, wants.run, wants.every]);
+}
+
+export function useData<T>(path: string | undefined, wants: Wants = {}): Data<T> {
+  const [state, setState] = useState<{ path: string | undefined; value: T | undefined; failure: ApiFailure | undefined; asOf: number }>({ path, value: undefined, failure: undefined, asOf: 0 });
+  const current = useRef(path);
+  current.current = path;
+  const load: Load = useMemo(
+    () => async () => {
+      const wanted = current.current;
+      if (wanted === undefined) return () => undefined;
+      const isCurrent = (): boolean => current.current === wanted;
+      return get<T>(wanted).then(
+        (value) => () => isCurrent() && setState({ path: wanted, value, failure: undefined, asOf: Date.now() }),
+        (error: unknown) => () => isCurrent() && setState((old) => ({ path: wanted, value: old.path === wanted ? old.value : undefined, failure: asFailure(error), asOf: old.asOf })),
+      );
+    },
+    [],
+  );
+  // What is not there yet does not wait for the beat.
+  useEffect(() => {
+    let isCurrent = true;
+    if (path !== undefined) void load().then((draw) => isCurrent && draw());
+    return () => {
+      isCurrent = false;
+    };
+  }, [path]);
+  useEffect(() => () => {
+    current.current = undefined;
+    forget(load);
+  }, []);
+  useChanges(wants, () => atNextBeat(load));
 
   // A value of another address is not shown for this one.
   const isOurs = state.path === path;
-  return { value: isOurs ? state.value : undefined, failure: isOurs ? state.failure : undefined, asOf: state.asOf, reload: () => setTurn((old) => old + 1) };
+  return { value: isOurs ? state.value : undefined, failure: isOurs ? state.failure : undefined, asOf: state.asOf, reload: () => void load().then((draw) => draw()) };
 }

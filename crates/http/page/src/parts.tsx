@@ -124,13 +124,15 @@ export interface DialogProps {
   title: string;
   confirm: string;
   isBad?: boolean;
+  /** There is nothing to confirm. */
+  isOff?: boolean;
   children: ComponentChildren;
   onConfirm: () => Promise<void>;
   onClose: () => void;
 }
 
 /** Asks before something is changed, and says what the server made of it. */
-export function Dialog({ title, confirm, isBad, children, onConfirm, onClose }: DialogProps): JSX.Element {
+export function Dialog({ title, confirm, isBad, isOff, children, onConfirm, onClose }: DialogProps): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   const [failure, setFailure] = useState<ApiFailure>();
   const [isBusy, setBusy] = useState(false);
@@ -159,7 +161,7 @@ export function Dialog({ title, confirm, isBad, children, onConfirm, onClose }: 
           <button type="button" onClick={() => dialog.current?.close()}>
             Cancel
           </button>
-          <button type="submit" class={isBad ? "bad" : "main"} disabled={isBusy}>
+          <button type="submit" class={isBad ? "bad" : "main"} disabled={isBusy || isOff === true}>
             {confirm}
           </button>
         </footer>

@@ -14,7 +14,7 @@ const JOBS = {
   "broken.yaml": `schedule: "* * * * *"\nsteps:\n  - name: a\n    rum: echo\n`,
 };
 
-const SCREENS = ["/", "/jobs", "/jobs/hello", "/runs", "/forecast", "/why", "/waits", "/try", "/try?schedule=30+2+*+*+*&timezone=Europe/Paris", "/executors", "/servers", "/problems", "/session"];
+const SCREENS = ["/", "/jobs", "/jobs?state=active&sort=next_due", "/jobs/hello", "/runs", "/runs?late_over=1h", "/forecast", "/forecast?span=week", "/why", "/why?within=hour&outcome=failed", "/waits", "/try", "/try?schedule=30+2+*+*+*&timezone=Europe/Paris", "/executors", "/servers", "/problems", "/session"];
 
 let server;
 let browser;
@@ -140,6 +140,15 @@ test("jobs are filtered, paused together and resumed", async () => {
   for (const name of ["hello", "slow"]) server.cadran("resume", name);
   // The page hears of it by itself.
   await tab.page.waitForFunction(() => document.querySelectorAll("td .s-paused").length === 0);
+  // Everything that a filter finds, after a look at what would change.
+  await tab.page.getByLabel("Pick hello").check();
+  await tab.page.getByRole("button", { name: /^Pick all \d+ that are like this/ }).click();
+  await tab.page.getByRole("button", { name: /^Resume \d/ }).click();
+  await tab.page.getByText("not paused: nothing changes for them").waitFor();
+  assert.equal(await tab.page.getByRole("dialog").getByRole("button", { name: "Resume 0 jobs" }).isDisabled(), true);
+  await tab.page.keyboard.press("Escape");
+  await tab.page.goto(`${server.url}/jobs?label=team:core&sort=next_due`);
+  await tab.page.getByText("1 job is like this").waitFor();
   await tab.page.goto(`${server.url}/jobs?text=zzz`);
   await tab.page.getByText("No job has “zzz” in its name.").waitFor();
   assert.deepEqual(tab.wrong, []);

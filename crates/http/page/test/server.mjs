@@ -38,6 +38,7 @@ export async function startServer(jobs) {
   return {
     url: running.url,
     folder,
+    token: () => readFileSync(join(data, "token"), "utf8").trim(),
     cadran: (...words) => execFileSync(binary, [...words, "--data", data], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }),
     write: (name, text) => writeFileSync(join(folder, name), text),
     async restart() {
@@ -90,9 +91,9 @@ export function link(server, ...words) {
   return server.cadran("open", "--print", ...words).trim().split("\n")[0];
 }
 
-export async function signedIn(browser, server, options = {}, words = []) {
+export async function signedIn(browser, server, options = {}, words = [], address = link(server, ...words)) {
   const tab = await openTab(browser, server, options);
-  await tab.page.goto(link(server, ...words));
+  await tab.page.goto(address);
   await tab.page.getByRole("navigation", { name: "Screens" }).waitFor();
   return tab;
 }

@@ -1,81 +1,152 @@
 import type { JSX } from "preact";
 
-import type { Forecast as Answer, UpcomingPage } from "../api";
+import type { DueItem, Forecast as Answer, UpcomingPage } from "../api";
 import { Heat } from "../bars";
 import { query } from "../client";
-import { useData } from "../data";
+import { useData, type Data } from "../data";
 import { Empty, Head, Loaded, Time } from "../parts";
 import { place, setQuery } from "../route";
 import { clock, countText, dateText, fullText, timeText, zone } from "../time";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+/** Minutes that one answer covers. */
+const MINUTES_MAX = 1440;
+/** Dues of a cell that are asked for. */
+const DUES_MAX = 1000;
+const JOBS_SHOWN = 10;
 
-/** The next day of the whole fleet, a cell for each minute. */
+/** A day is a row for each hour and a cell for each minute; a week a row for each day and a cell for each quarter of an hour. */
+interface Shape {
+  days: number;
+  rowMinutes: number;
+  cellMinutes: number;
+  text: string;
+}
+const SHAPES: Record<"day" | "week", Shape> = {
+  day: { days: 1, rowMinutes: 60, cellMinutes: 1, text: "24 hours" },
+  week: { days: 7, rowMinutes: 1440, cellMinutes: 15, text: "7 days" },
+};
+
+/** What the whole fleet has to do next. */
 export function Forecast(): JSX.Element {
-  const from = Math.floor(clock.value / HOUR) * HOUR;
-  const data = useData<Answer>(`/forecast${query({ from, minutes: 1440 })}`, { kinds: ["job"], every: 60_000 });
-  const at = Number(place.value.query.get("at") ?? Number.NaN);
-  const hasPick = Number.isFinite(at);
-  const dues = useData<UpcomingPage>(hasPick ? `/upcoming${query({ from: at - 1, to: at + MINUTE - 1, limit: 200 })}` : undefined);
+  const isWeek = place.value.query.get("span") === "week";
   return (
     <>
-      <Head title="Forecast" sub={`Runs that are due in the next 24 hours, by the minute, ${zone.value}. Paused jobs are left out.`} />
-      <Loaded data={data}>
-        {(answer) => {
-          const rows: number[][] = [];
-          answer.runs.forEach((count, no) => {
-            const row = Math.floor(no / 60);
-            (rows[row] ??= []).push(count);
-          });
-          const sums = rows.map((row) => row.reduce((all, one) => all + one, 0));
-          const all = sums.reduce((sum, one) => sum + one, 0);
-          if (all === 0) return <Empty title="Nothing is due in the next 24 hours.">Jobs without a schedule run by hand.</Empty>;
-          const start = answer.from_ms;
-          const pickedRow = Math.floor((at - start) / HOUR);
-          const picked: [number, number] | undefined = hasPick && rows[pickedRow] !== undefined ? [pickedRow, Math.floor((at - start) / MINUTE) % 60] : undefined;
-          const quiet = quietest(answer.runs);
-          const hour = (row: number): string => timeText(start + row * HOUR).slice(0, 5);
-          return (
-            <>
-              <p>{countText(all)} runs are due. The quietest hour begins at <strong>{fullText(start + quiet.at * MINUTE).slice(0, 16)}</strong> with {countText(quiet.count)} {quiet.count === 1 ? "run" : "runs"}.</p>
-              <section class="panel">
-                <div class="heat-grid">
-                  <div class="heat-hours" aria-hidden="true">{rows.map((_, row) => <span key={row}>{hour(row)}</span>)}</div>
-                  <Heat rows={rows} picked={picked} label={`Heat map of ${all} runs in the next 24 hours: a row for each hour, a cell for each minute`} onPick={(row, column) => setQuery({ at: String(start + row * HOUR + column * MINUTE) })} />
-                </div>
-                <p class="legend heat-legend">fewer {[0, 1, 2, 3, 4, 5].map((level) => <i key={level} class={`h${level}`} />)} more, at most {Math.max(...answer.runs)} in a minute</p>
-                {answer.runs.length < 1440 && <p class="muted">The fleet is too dense to look further than {fullText(start + answer.runs.length * MINUTE)}.</p>}
-              </section>
-              {hasPick && (
-                <section class="panel">
-                  <h2>Due at {fullText(at).slice(0, 16)}</h2>
-                  <Loaded data={dues}>
-                    {({ upcoming }) => upcoming.length === 0 ? <Empty title="Nothing is due in this minute." /> : (
-                      <ul class="lines">{upcoming.map((due) => <li key={`${due.due_ms} ${due.job}`}><Time ms={due.due_ms} /> <a class="row-link" href={`/jobs/${due.job}`}>{due.job}</a></li>)}</ul>
-                    )}
-                  </Loaded>
-                </section>
-              )}
-              <details class="panel">
-                <summary>As a table</summary>
-                <table>
-                  <thead><tr><th>Hour from</th><th class="num">Runs</th><th class="num">Most in a minute</th><th>Busiest minute</th></tr></thead>
-                  <tbody>
-                    {rows.map((row, no) => {
-                      const most = Math.max(...row);
-                      const minute = start + no * HOUR + row.indexOf(most) * MINUTE;
-                      return <tr key={no}><td>{dateText(start + no * HOUR)} {hour(no)}</td><td class="num">{countText(sums[no] ?? 0)}</td><td class="num">{most}</td><td>{most === 0 ? "–" : <button type="button" class="link" onClick={() => setQuery({ at: String(minute) })}>{timeText(minute).slice(0, 5)}</button>}</td></tr>;
-                    })}
-                  </tbody>
-                </table>
-              </details>
-            </>
-          );
-        }}
-      </Loaded>
+      <Head title="Forecast" sub={`Runs that are due, ${zone.value}. Paused jobs are left out.`}>
+        <div class="chips tabs" role="group" aria-label="How far">
+          <button type="button" aria-pressed={!isWeek} onClick={() => setQuery({ span: undefined, at: undefined })}>24 hours</button>
+          <button type="button" aria-pressed={isWeek} onClick={() => setQuery({ span: "week", at: undefined })}>7 days</button>
+        </div>
+      </Head>
+      {isWeek ? <Week /> : <Day />}
     </>
   );
+}
+
+/** The minutes of a day from now on. The address changes with the hour. */
+function useDay(no: number): Data<Answer> {
+  const from = Math.floor(clock.value / HOUR) * HOUR + no * DAY;
+  return useData<Answer>(`/forecast${query({ from, minutes: MINUTES_MAX })}`, { kinds: ["job"], every: 60_000 });
+}
+
+function Day(): JSX.Element {
+  return <Span data={useDay(0)} shape={SHAPES.day} />;
+}
+
+function Week(): JSX.Element {
+  const days = [useDay(0), useDay(1), useDay(2), useDay(3), useDay(4), useDay(5), useDay(6)];
+  const first = days[0]!;
+  const failed = days.find((day) => day.value === undefined && day.failure !== undefined);
+  const values = days.map((day) => day.value);
+  const isWhole = values.every((value) => value !== undefined);
+  const value = isWhole ? { from: first.value?.from ?? "", from_ms: first.value?.from_ms ?? 0, runs: values.flatMap((one) => one?.runs ?? []) } : undefined;
+  const data: Data<Answer> = { value, failure: failed?.failure ?? first.failure, asOf: first.asOf, reload: () => days.forEach((day) => day.reload()) };
+  return <Span data={data} shape={SHAPES.week} />;
+}
+
+function Span({ data, shape }: { data: Data<Answer>; shape: Shape }): JSX.Element {
+  return (
+    <Loaded data={data}>
+      {(answer) => <HeatMap answer={answer} shape={shape} />}
+    </Loaded>
+  );
+}
+
+function HeatMap({ answer, shape }: { answer: Answer; shape: Shape }): JSX.Element {
+  const { rowMinutes, cellMinutes } = shape;
+  const at = Number(place.value.query.get("at") ?? Number.NaN);
+  const start = answer.from_ms;
+  const all = answer.runs.reduce((sum, count) => sum + count, 0);
+  if (all === 0) return <Empty title={`Nothing is due in the next ${shape.text}.`}>Jobs without a schedule run by hand.</Empty>;
+  const rows: number[][] = [];
+  answer.runs.forEach((count, no) => {
+    const row = (rows[Math.floor(no / rowMinutes)] ??= []);
+    const cell = Math.floor((no % rowMinutes) / cellMinutes);
+    row[cell] = (row[cell] ?? 0) + count;
+  });
+  const instant = (row: number, cell: number): number => start + (row * rowMinutes + cell * cellMinutes) * MINUTE;
+  const away = Math.floor((at - start) / MINUTE);
+  const row = Math.floor(away / rowMinutes);
+  const picked: [number, number] | undefined = away >= 0 && rows[row] !== undefined ? [row, Math.floor((away % rowMinutes) / cellMinutes)] : undefined;
+  const quiet = quietest(answer.runs);
+  const name = (no: number): string => (shape.days === 1 ? timeText(instant(no, 0)).slice(0, 5) : dateText(instant(no, 0)).slice(5));
+  const most = Math.max(...rows.flat());
+  return (
+    <>
+      <p>{countText(all)} runs are due in the next {shape.text}. The quietest hour begins at <strong>{fullText(start + quiet.at * MINUTE).slice(0, 16)}</strong> with {countText(quiet.count)} {quiet.count === 1 ? "run" : "runs"}.</p>
+      <section class="panel">
+        <div class={shape.days === 1 ? "heat-grid" : "heat-grid week"}>
+          <div class="heat-hours" aria-hidden="true">{rows.map((_, no) => <span key={no}>{name(no)}</span>)}</div>
+          <Heat rows={rows} picked={picked} label={`Heat map of ${all} runs in the next ${shape.text}: a row for each ${shape.days === 1 ? "hour, a cell for each minute" : "day, a cell for each quarter of an hour"}`} onPick={(no, cell) => setQuery({ at: String(instant(no, cell)) })} />
+        </div>
+        {shape.days > 1 && <div class="axis week-axis" aria-hidden="true">{[0, 6, 12, 18, 24].map((hour) => <span key={hour}>{timeText(start + hour * HOUR).slice(0, 5)}</span>)}</div>}
+        <p class="legend heat-legend">fewer {[0, 1, 2, 3, 4, 5].map((level) => <i key={level} class={`h${level}`} />)} more, at most {countText(most)} in {cellMinutes === 1 ? "a minute" : `${cellMinutes} minutes`}</p>
+        {answer.runs.length < shape.days * MINUTES_MAX && <p class="muted">The fleet is too dense to look further than {fullText(start + answer.runs.length * MINUTE)}.</p>}
+      </section>
+      {Number.isFinite(at) && <Cell from={at} minutes={cellMinutes} />}
+      <details class="panel">
+        <summary>As a table</summary>
+        <table>
+          <thead><tr><th>From</th><th class="num">Runs</th><th class="num">Most in a cell</th><th>Busiest</th></tr></thead>
+          <tbody>
+            {rows.map((cells, no) => {
+              const top = Math.max(...cells);
+              const when = instant(no, cells.indexOf(top));
+              return <tr key={no}><td>{dateText(instant(no, 0))} {timeText(instant(no, 0)).slice(0, 5)}</td><td class="num">{countText(cells.reduce((sum, count) => sum + count, 0))}</td><td class="num">{countText(top)}</td><td>{top === 0 ? "–" : <button type="button" class="link" onClick={() => setQuery({ at: String(when) })}>{timeText(when).slice(0, 5)}</button>}</td></tr>;
+            })}
+          </tbody>
+        </table>
+      </details>
+    </>
+  );
+}
+
+/** What is due within a cell: the busiest jobs, then each due. */
+function Cell({ from, minutes }: { from: number; minutes: number }): JSX.Element {
+  const dues = useData<UpcomingPage>(`/upcoming${query({ from: from - 1, to: from + minutes * MINUTE - 1, limit: DUES_MAX })}`);
+  return (
+    <section class="panel">
+      <h2>Due {minutes === 1 ? "at" : `within ${minutes} minutes of`} {fullText(from).slice(0, 16)}</h2>
+      <Loaded data={dues}>
+        {({ upcoming }) => upcoming.length === 0 ? <Empty title="Nothing is due then any more." /> : (
+          <>
+            {upcoming.length > JOBS_SHOWN && <Busiest dues={upcoming} />}
+            <ul class="lines">{upcoming.slice(0, 200).map((due) => <li key={`${due.due_ms} ${due.job}`}><Time ms={due.due_ms} /> <a class="row-link" href={`/jobs/${due.job}`}>{due.job}</a></li>)}</ul>
+            {upcoming.length > 200 && <p class="muted">The first 200 of {upcoming.length === DUES_MAX ? "more than " : ""}{countText(upcoming.length)}.</p>}
+          </>
+        )}
+      </Loaded>
+    </section>
+  );
+}
+
+function Busiest({ dues }: { dues: DueItem[] }): JSX.Element {
+  const counts: Record<string, number> = {};
+  for (const { job } of dues) counts[job] = (counts[job] ?? 0) + 1;
+  const top = Object.entries(counts).sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])).slice(0, JOBS_SHOWN);
+  return <p class="busiest">Most: {top.map(([job, count]) => <a key={job} class="label" href={`/jobs/${job}`}>{job} <span class="count">{countText(count)}</span></a>)}</p>;
 }
 
 /** The hour with the fewest runs, by its first minute. */

@@ -1,14 +1,13 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
-import type { Definition, HistoryItem, HistoryPage, JobDetail, Triggered, WhyAt } from "../api";
-import { buckets, type Bucket } from "../bars";
+import type { Definition, Graph as GraphAnswer, HistoryItem, HistoryPage, JobDetail, Stats, Triggered, WhyAt } from "../api";
 import { mayChange, post, query } from "../client";
 import { useData } from "../data";
-import { Graph, layoutOf } from "../graph";
+import { Graph } from "../graph";
 import { Dialog, Empty, Head, Labels, Loaded, Status, Time, sentence } from "../parts";
 import { go, place, setQuery } from "../route";
-import { durationText, fullText, instantOf, jobZone, shortText, zone } from "../time";
+import { clock, countText, durationText, fullText, instantOf, jobZone, shortText, zone } from "../time";
 import { took } from "./runlist";
 
 export function Job({ name }: { name: string }): JSX.Element {
@@ -41,7 +40,7 @@ export function Job({ name }: { name: string }): JSX.Element {
           )}
           <div class="with-side">
             <div>
-              <History name={job.name} />
+              <History name={job.name} dues={job.next_dues_ms} />
               <StepGraph job={job} />
             </div>
             <aside aria-label="About the job">
@@ -104,8 +103,8 @@ function Facts({ job }: { job: JobDetail }): JSX.Element {
 
 /** The steps and what they wait for, as a picture and as a table. */
 function StepGraph({ job }: { job: JobDetail }): JSX.Element {
-  const nodes = layoutOf(job.steps.map(({ name, depends }) => ({ name, depends })));
-  const hasEdges = nodes.some((node) => node.depends.length > 0);
+  const hasEdges = job.steps.some((step) => step.depends.length > 0);
+  const graph = useData<GraphAnswer>(hasEdges ? `/jobs/${job.name}/graph${query({ revision: job.revision })}` : undefined);
   const table = (
     <table><thead><tr><th>Step</th><th>Kind</th><th>After</th><th class="num">Retries</th></tr></thead>
       <tbody>{job.steps.map((step) => <tr key={step.name}><td class="name">{step.name}</td><td>{step.kind}</td><td>{step.depends.join(", ") || "–"}</td><td class="num">{step.retries}</td></tr>)}</tbody>
@@ -114,7 +113,7 @@ function StepGraph({ job }: { job: JobDetail }): JSX.Element {
   return (
     <section class="panel">
       <h2>Steps</h2>
-      {hasEdges ? <><Graph nodes={nodes} /><details><summary>As a table</summary>{table}</details></> : table}
+      {hasEdges ? <><Loaded data={graph}>{(answer) => <Graph graph={answer} />}</Loaded><details><summary>As a table</summary>{table}</details></> : table}
     </section>
   );
 }
@@ -195,7 +194,7 @@ function TriggerDialog({ job, onClose }: { job: JobDetail; onClose: () => void }
 }
 
 /** Every due of the job, newest first: a run or a reason. */
-function History({ name }: { name: string }): JSX.Element {
+function History({ name, dues }: { name: string; dues: number[] }): JSX.Element {
   const before = place.value.query.get("before") ?? undefined;
   const data = useData<HistoryPage>(`/history${query({ job: name, before, limit: 200 })}`, { kinds: ["run", "skip"], job: name });
   return (
@@ -206,13 +205,11 @@ function History({ name }: { name: string }): JSX.Element {
             <h2>Dues</h2>
             <ol class="strip" aria-label="Dues, the newest last">
               {[...history].slice(0, 160).reverse().map((item) => <li key={item.id}><Due item={item} /></li>)}
+              {before === undefined && dues.filter((due) => due > newest(history)).map((due) => <li key={due}><span class="due s-to-come" role="img" aria-label={`${fullText(due)}: to come`} title={`${fullText(due)}: to come`} /></li>)}
             </ol>
-            <p class="legend"><span class="k-ok">succeeded</span><span class="k-bad">failed or lost</span><span class="k-coming">skipped, with its reason</span></p>
+            <p class="legend"><span class="k-ok">succeeded</span><span class="k-bad">failed or lost</span><span class="k-coming">skipped, with its reason</span><span class="k-late">to come</span></p>
           </section>
-          <div class="two">
-            <Histogram title="Lateness" rows={buckets(numbers(history, "late_ms"), 1)} />
-            <Histogram title="Duration" rows={buckets(numbers(history, "duration_ms"), 16)} />
-          </div>
+          <Histograms name={name} />
           <section class="panel">
             <h2>History</h2>
             <table class="cards">
@@ -244,6 +241,9 @@ function History({ name }: { name: string }): JSX.Element {
   );
 }
 
+/** The newest due that is on record. */
+const newest = (history: HistoryItem[]): number => Math.max(0, ...history.map((item) => (item.kind === "run" ? item.due_ms : item.last_due_ms)));
+
 function Due({ item }: { item: HistoryItem }): JSX.Element {
   if (item.kind === "skip") {
     const text = `${item.count > 1 ? `${item.count} dues` : fullText(item.first_due_ms)}: ${item.explanation}`;
@@ -253,18 +253,39 @@ function Due({ item }: { item: HistoryItem }): JSX.Element {
   return <a class={`due s-${item.status}`} href={`/runs/${item.id}`} aria-label={text} title={text} />;
 }
 
-const numbers = (history: HistoryItem[], field: "late_ms" | "duration_ms"): number[] =>
-  history.flatMap((item) => (item.kind === "run" && item[field] != null ? [Math.max(0, item[field])] : []));
+const DAY = 86_400_000;
+const DAYS = 30;
 
-function Histogram({ title, rows }: { title: string; rows: Bucket[] }): JSX.Element {
-  const top = Math.max(1, ...rows.map((row) => row.count));
-  const all = rows.reduce((sum, row) => sum + row.count, 0);
+/** How late its runs began and how long they took, counted by the server. */
+function Histograms({ name }: { name: string }): JSX.Element {
+  // The window moves by the hour, and its address with it.
+  const to = Math.ceil(clock.value / 3_600_000) * 3_600_000;
+  const data = useData<Stats>(`/stats${query({ job: name, from: to - DAYS * DAY, to, step: "24h" })}`, { kinds: ["run"], job: name });
+  return (
+    <Loaded data={data}>
+      {({ all, lateness_bounds_ms: lateness, duration_bounds_ms: durations }) => (
+        <div class="two">
+          <Histogram title="Lateness" counts={all.lateness} bounds={lateness} />
+          <Histogram title="Duration" counts={all.durations} bounds={durations} />
+        </div>
+      )}
+    </Loaded>
+  );
+}
+
+/** Bars that are a table: each row says in numbers what its bar shows. */
+function Histogram({ title, counts, bounds }: { title: string; counts: number[]; bounds: number[] }): JSX.Element {
+  const top = Math.max(1, ...counts);
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  const first = counts.findIndex((count) => count > 0);
+  const last = counts.reduce((newest, count, no) => (count > 0 ? no : newest), 0);
+  const shown = counts.map((count, no) => ({ count, no })).filter(({ no }) => no >= first && no <= last);
   return (
     <section class="panel">
-      <h2>{title} <span class="muted">of the last {all} runs</span></h2>
-      {all === 0 ? <p class="muted">No run has begun yet.</p> : (
+      <h2>{title} <span class="muted">of {countText(all)} {all === 1 ? "run" : "runs"} in {DAYS} days</span></h2>
+      {all === 0 ? <p class="muted">None yet.</p> : (
         <table class="histogram"><thead class="sr"><tr><th>At most</th><th>Runs</th></tr></thead>
-          <tbody>{rows.map((row) => <tr key={row.upTo}><th scope="row">≤ {durationText(row.upTo)}</th><td><i style={{ width: `calc((100% - 48px) * ${row.count / top})` }} /><span>{row.count}</span></td></tr>)}</tbody>
+          <tbody>{shown.map(({ count, no }) => <tr key={no}><th scope="row">{bounds[no] === undefined ? `> ${durationText(bounds.at(-1) ?? 0)}` : `≤ ${durationText(bounds[no])}`}</th><td><i style={{ width: `calc((100% - 64px) * ${count / top})` }} /><span>{countText(count)}</span></td></tr>)}</tbody>
         </table>
       )}
     </section>

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 
-import type { Forecast as ForecastAnswer, ProblemPage, RunPage, SkipPage } from "../api";
+import type { Forecast as ForecastAnswer, ProblemPage, RunPage, SkipPage, Stats } from "../api";
 import { Columns, type Column } from "../bars";
 import { query } from "../client";
 import { useData } from "../data";
@@ -17,7 +17,7 @@ const HOUR = 60 * MINUTE;
 export function Now(): JSX.Element {
   // The window moves by the minute: its address, and with it the request, changes no faster.
   const minute = Math.floor(clock.value / MINUTE) * MINUTE;
-  const past = useData<RunPage>(`/runs${query({ from: minute - HOUR, to: minute + MINUTE, limit: 1000 })}`, { kinds: ["run"] });
+  const past = useData<Stats>(`/stats${query({ from: minute - HOUR, to: minute + MINUTE, step: "1m" })}`, { kinds: ["run", "skip"] });
   const coming = useData<ForecastAnswer>(`/forecast${query({ from: minute, minutes: 60 })}`, { kinds: ["job"] });
   const active = useData<RunPage>("/runs?status=running,waiting&limit=50", { kinds: ["run"], every: 15_000 });
   const bad = useData<RunPage>("/runs?status=failed,lost&limit=8", { kinds: ["run"] });
@@ -44,7 +44,6 @@ export function Now(): JSX.Element {
           <span>{timeText(minute - HOUR).slice(0, 5)}</span><span>now</span><span>{timeText(minute + HOUR).slice(0, 5)}</span>
         </div>
         <p class="legend"><span class="k-ok">went well or is on</span><span class="k-bad">failed or lost</span><span class="k-coming">to come</span></p>
-        {past.value?.next != null && <p class="muted">More than 1000 runs in the last hour: the oldest are not in the picture.</p>}
         <details>
           <summary>As a table</summary>
           <table>
@@ -102,13 +101,14 @@ function Tile({ name, value, to, isBad }: { name: string; value: number | undefi
 const minuteLink = (from: number, minutes: number): string => (from > Date.now() ? `/forecast?at=${from}` : `/runs?from=${from}&to=${from + minutes * MINUTE}`);
 
 /** Two hours of minutes: what became of the past, how much is to come. */
-function strip(minute: number, past: RunPage | undefined, coming: ForecastAnswer | undefined): Column[] {
+function strip(minute: number, past: Stats | undefined, coming: ForecastAnswer | undefined): Column[] {
   const columns: Column[] = [...Array(120).keys()].map(() => ({ ok: 0, bad: 0, coming: 0 }));
-  for (const run of past?.runs ?? []) {
-    const column = columns[Math.floor((run.due_ms - minute) / MINUTE) + 60];
-    if (column === undefined || run.status === "promised") continue;
-    if (run.status === "failed" || run.status === "lost") column.bad += 1;
-    else column.ok += 1;
+  for (const { at_ms, statuses } of past?.steps ?? []) {
+    const column = columns[Math.floor((at_ms - minute) / MINUTE) + 60];
+    if (column === undefined) continue;
+    const count = (...words: string[]): number => words.reduce((sum, word) => sum + (statuses[word] ?? 0), 0);
+    column.bad = count("failed", "lost");
+    column.ok = count("succeeded", "running", "retrying", "waiting", "stopped");
   }
   coming?.runs.forEach((count, no) => {
     const column = columns[60 + no];

@@ -45,7 +45,7 @@ export function Run({ id }: { id: string }): JSX.Element {
           {!run.ended && <Reason run={run} />}
           <div class="run-grid">
             <div>
-              <Steps run={run} job={job.value} retry={mayChange() ? (share) => setAsks({ act: "retry", id: share }) : undefined} />
+              <Steps run={run} retry={mayChange() ? (share) => setAsks({ act: "retry", id: share }) : undefined} />
               <Children run={run} />
             </div>
             <Logs run={run} />

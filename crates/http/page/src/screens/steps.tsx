@@ -1,9 +1,11 @@
 // The steps of a run on one time axis, with the shares of a broadcast below their step.
 import { Fragment, type JSX } from "preact";
 
-import type { JobDetail, RunDetail } from "../api";
+import type { Graph as GraphAnswer, RunDetail } from "../api";
 import { plain } from "../ansi";
-import { Graph, layoutOf } from "../graph";
+import { query } from "../client";
+import { useData } from "../data";
+import { Graph } from "../graph";
 import { MARKS } from "../parts";
 import { place, setQuery } from "../route";
 import { clock, durationText, fullText, timeText } from "../time";
@@ -18,13 +20,11 @@ const IS_RETRIED = ["failed", "lost", "stopped"];
 
 interface Props {
   run: RunDetail;
-  job: JobDetail | undefined;
   /** Asks for a retry of a share; undefined for those who may only look. */
   retry: ((share: string) => void) | undefined;
 }
 
-export function Steps({ run, job, retry }: Props): JSX.Element | null {
-  if (run.steps.length === 0) return null;
+export function Steps({ run, retry }: Props): JSX.Element | null {
   const shares = run.steps.flatMap((step) => step.executors ?? []);
   const starts = [...run.steps.map((step) => step.started_at_ms), ...shares.map((share) => share.ordered_at_ms), run.started_at_ms].filter((at) => at != null);
   const begun = starts.length === 0 ? undefined : Math.min(...starts);
@@ -41,9 +41,9 @@ export function Steps({ run, job, retry }: Props): JSX.Element | null {
     return <i class={`bar s-${status}`} title={text} style={{ left: `${left}%`, width: `${Math.max(0.8, scale(end ?? to) - left)}%` }} />;
   };
   const wanted = place.value.query.get("step");
-  // The job's steps are those of its newest revision; an older run may have had others.
-  const steps = job !== undefined && job.revision === run.revision ? job.steps : [];
-  const nodes = layoutOf(steps.map(({ name, depends }) => ({ name, depends })));
+  // Of the definition that the run was promised under, not of the newest.
+  const graph = useData<GraphAnswer>(run.steps.length > 1 ? `/jobs/${run.job}/graph${query({ revision: run.revision })}` : undefined).value;
+  if (run.steps.length === 0) return null;
   const statuses = new Map(run.steps.map((step) => [step.name, step.status]));
   return (
     <section class="panel">
@@ -80,10 +80,10 @@ export function Steps({ run, job, retry }: Props): JSX.Element | null {
           ))}
         </tbody>
       </table>
-      {nodes.length > 1 && nodes.some((node) => node.depends.length > 0) && (
+      {graph !== undefined && graph.edges.length > 0 && (
         <>
           <h3>Graph</h3>
-          <Graph nodes={nodes} statuses={statuses} picked={wanted ?? undefined} onPick={(name) => setQuery({ step: name })} />
+          <Graph graph={graph} statuses={statuses} picked={wanted ?? undefined} onPick={(name) => setQuery({ step: name })} />
         </>
       )}
     </section>

@@ -6,6 +6,7 @@ import type { Checked, Definition, Preview, PreviewDue } from "../api";
 import { ApiFailure, get, post, query } from "../client";
 import { Empty, Failure, Head, Time } from "../parts";
 import { place, setQuery } from "../route";
+import { instantOf } from "../time";
 
 const EXAMPLE = `schedule: "30 2 * * *"
 timezone: Europe/Paris
@@ -43,7 +44,7 @@ export function Try(): JSX.Element {
     <>
       <Head title="Try" sub="What a job file or a schedule would mean. Nothing is written.">
         <div class="chips tabs" role="group" aria-label="What to try">
-          <button type="button" aria-pressed={isFile} onClick={() => setQuery({ schedule: undefined, timezone: undefined })}>Job file</button>
+          <button type="button" aria-pressed={isFile} onClick={() => setQuery({ schedule: undefined, timezone: undefined, from: undefined })}>Job file</button>
           <button type="button" aria-pressed={!isFile} onClick={() => setQuery({ schedule: "30 2 * * *", timezone: "Europe/Paris", job: undefined })}>Schedule</button>
         </div>
       </Head>
@@ -102,15 +103,19 @@ function TrySchedule(): JSX.Element {
   const fields = place.value.query;
   const [text, setText] = useState(fields.get("schedule") ?? "");
   const [zone, setZone] = useState(fields.get("timezone") ?? "UTC");
-  const { value, failure } = useAnswer<Preview>(`${text} ${zone}`, () => {
-    setQuery({ schedule: text === "" ? " " : text, timezone: zone });
-    return get(`/schedules/preview${query({ text, timezone: zone, limit: 40 })}`);
+  const [from, setFrom] = useState(fields.get("from") ?? "");
+  const { value, failure } = useAnswer<Preview>(`${text} ${zone} ${from}`, () => {
+    setQuery({ schedule: text === "" ? " " : text, timezone: zone, from });
+    // The start is a time of day in the schedule's own zone.
+    const start = from === "" ? undefined : instantOf(from, zone);
+    return get(`/schedules/preview${query({ text, timezone: zone, from: Number.isNaN(start) ? undefined : start, limit: 40 })}`);
   });
   return (
     <section class="panel">
       <div class="acts">
         <label class="field"><span>Schedule</span><input data-search class="mono" value={text} onInput={(event) => setText(event.currentTarget.value)} /></label>
         <label class="field"><span>Time zone</span><input value={zone} onInput={(event) => setZone(event.currentTarget.value)} /></label>
+        <label class="field"><span>After, in that zone; now when empty</span><input type="datetime-local" value={from} onInput={(event) => setFrom(event.currentTarget.value)} /></label>
       </div>
       <div aria-live="polite">
         {failure !== undefined ? <Failure failure={failure} /> : value !== undefined && (
@@ -129,7 +134,7 @@ function Dues({ dues }: { dues: PreviewDue[] }): JSX.Element {
   return (
     <table class="cards">
       <thead><tr><th>In its own zone</th><th>Here</th><th>Note</th></tr></thead>
-      <tbody>{dues.map((due) => <tr key={due.due_ms}><td class="name mono">{due.local.replace(".000", "")}</td><td data-name="Here"><Time ms={due.due_ms} /></td><td data-name="Note" class="why">{due.note ?? ""}</td></tr>)}</tbody>
+      <tbody>{dues.map((due) => <tr key={due.due_ms}><td class="name mono"><time dateTime={due.due}>{due.local.replace(".000", "")}</time></td><td data-name="Here"><Time ms={due.due_ms} /></td><td data-name="Note" class="why">{due.note ?? ""}</td></tr>)}</tbody>
     </table>
   );
 }
