@@ -11,7 +11,7 @@ const to = process.argv[2] ?? ".";
 const server = await startServer(jobs);
 const browser = await startBrowser();
 try {
-  const size = { viewport: { width: 1120, height: 700 } };
+  const size = { viewport: { width: 1280, height: 760 } };
   const light = await signedIn(browser, server, { ...size, colorScheme: "light" });
   await light.page.goto(`${server.url}/jobs/seconds`);
   // The named moment: forty dues have become runs.

@@ -49,7 +49,7 @@ export function Steps({ run, retry }: Props): JSX.Element | null {
     <section class="panel">
       <h2>Steps</h2>
       <table class="steps">
-        <thead><tr><th>Step</th><th class="axis-cell"><span>{timeText(from)}</span><span>{timeText(to)}</span></th><th class="num">Took</th></tr></thead>
+        <thead><tr><th>Step</th><th class="axis-cell"><span>{timeText(from)}</span><span>+{durationText(to - from)}</span></th><th class="num">Took</th></tr></thead>
         <tbody>
           {hasWait && <tr class="wait"><td class="name muted">waited</td><td class="time-axis"><div>{bar("waiting", run.due_ms, begun)}</div></td><td class="num">{durationText(waited)}</td></tr>}
           {run.steps.map((step) => (
@@ -97,7 +97,7 @@ function ShareRetry({ run, share, retry }: { run: RunDetail; share: Share; retry
 
 /** The status in words, with what the step said of itself. */
 function resultOf(step: Step): string {
-  const end = step.message ?? (step.exit_code == null ? undefined : `exit code ${step.exit_code}`);
+  const end = step.message ?? (step.exit_code == null || step.status === "succeeded" ? undefined : `exit code ${step.exit_code}`);
   const tries = step.attempt > 1 && `attempt ${step.attempt}${step.lost > 0 ? `, ${step.lost} lost` : ""}`;
   return [step.status, tries, end].filter(Boolean).join(" · ");
 }
