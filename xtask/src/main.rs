@@ -8,6 +8,7 @@ mod bad_input;
 mod bench;
 mod buckets;
 mod check;
+mod compare_dagu;
 mod coverage;
 mod database;
 mod files;
@@ -51,6 +52,8 @@ Usage: cargo xtask COMMAND
                                 Build the web page into crates/http/page/dist (needs npm); --check says whether that is
                                 what the source gives, --test tries the page in Chromium against a server, --pictures
                                 makes those of the README, --bench measures it beside Dagu's
+  compare-dagu [DIR]            Files in Dagu's form run in Dagu's own program (from npm) and here: same status, exit code
+                                and output?
   bad-input DIR                 Write the corpus of bad job files
   sim [--seeds A..B] […]        The simulation: years of schedules with faults, held to the law; sim --help says more
   random-jobs [--jobs N] [--server-jobs N] [--seed S]
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Some("fuzz") => fuzz::run(rest),
         Some("fuzzing") => fuzzing::run(rest),
         Some("bad-input") => bad_input::run(rest),
+        Some("compare-dagu") => compare_dagu::run(rest),
         Some("page") => page::run(rest),
         Some("sim") => sim::run(rest),
         Some("random-jobs") => random_jobs::run(rest),

@@ -65,6 +65,12 @@ pub struct Body {
     pub max_active_steps: u16,
     /// Working directory of steps that name none.
     pub dir: Option<String>,
+    /// Make a working directory that does not exist, instead of failing for it.
+    pub create_dir: bool,
+    /// Files with further environment of every step.
+    pub dotenv: Option<Box<Dotenv>>,
+    /// A run with a forgiven failure ends as [`RunStatus::PartiallySucceeded`](crate::RunStatus).
+    pub partial_success: bool,
     /// Shell of steps that name none, as a command line; `None` means `/bin/sh`.
     pub shell: Option<Vec<String>>,
     /// What a run reads, writes and claims.
@@ -269,6 +275,15 @@ impl Handlers {
     pub fn get(&self, handler: Handler) -> Option<&Step> {
         self.steps[handler as usize].as_deref()
     }
+}
+
+/// Files of `NAME=value` lines, read by the executor when a step starts: what stands in them is never recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dotenv {
+    /// The folder that none of them may leave; empty for the executor's own.
+    pub folder: String,
+    /// Their paths below it. One that does not exist is passed over.
+    pub files: Vec<String>,
 }
 
 /// How long ended runs are kept.

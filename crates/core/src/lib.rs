@@ -42,7 +42,7 @@ pub use executor::{
 pub use footprint::{Access, Footprint, FootprintSpec, Key, KeyError, OnConflict, PoolShare};
 pub use id::{JobId, JobName, LogNumbers, NameError, RunId, RunIdError, RunIds};
 pub use job::{
-    Body, ContinueOn, Handler, Handlers, History, Job, Param, Precondition, Retry, ScheduleAction,
+    Body, ContinueOn, Dotenv, Handler, Handlers, History, Job, Param, Precondition, Retry, ScheduleAction,
     ScheduleEntry, Step, StepNo, Work,
 };
 pub use order::{

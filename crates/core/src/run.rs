@@ -50,6 +50,8 @@ pub enum RunStatus {
     Skipped,
     /// Its executor vanished and policy allows no further try.
     Lost,
+    /// Every step that had to succeed did, and others failed and were forgiven; only for jobs with `partial_success`.
+    PartiallySucceeded,
 }
 
 impl RunStatus {
@@ -67,7 +69,7 @@ impl RunStatus {
             // Preconditions of the job are judged by the executor, so a run that finds them unmet was running.
             Running => next.is_ended(),
             Failed | Stopped | Lost => matches!(next, Running | Waiting),
-            Succeeded | Skipped => false,
+            Succeeded | PartiallySucceeded | Skipped => false,
         }
     }
 }
@@ -81,6 +83,7 @@ words!(RunStatus {
     Stopped = "stopped",
     Skipped = "skipped",
     Lost = "lost",
+    PartiallySucceeded = "partially_succeeded",
 });
 
 /// Why a due did not become a started run.

@@ -189,6 +189,9 @@ impl Engine {
         let refusal = match status {
             _ if self.runs.contains(run) => Some("it is not over yet"),
             RunStatus::Succeeded => Some("it succeeded; trigger the job to run it again"),
+            RunStatus::PartiallySucceeded => {
+                Some("its failures were forgiven; trigger the job to run it again")
+            }
             RunStatus::Skipped => Some("it was skipped; trigger the job to run it"),
             // Its end is on its way to the store, so that the row still tells of the time before.
             status if !status.is_ended() => Some("it is not over yet"),

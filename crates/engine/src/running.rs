@@ -250,7 +250,9 @@ impl Engine {
                         self.note_ordered(run, step, attempt, now);
                     }
                     let Some(live) = self.runs.get(run) else { return };
-                    let outputs = live.progress.as_deref().map(Progress::outputs).unwrap_or_default();
+                    let body = &live.context.body;
+                    let outputs =
+                        live.progress.as_deref().map(|flow| flow.outputs_for(body, step)).unwrap_or_default();
                     let once = live.policy.at_most_once;
                     let context = live.context.clone();
                     let order = Order::Start(Start { run, step, attempt, context, outputs, placement });

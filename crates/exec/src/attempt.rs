@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::LocalOptions;
 use crate::command::{self, Prepared};
+use crate::dotenv;
 use crate::environment::Environment;
 use crate::family::{self, Leader};
 use crate::log::Log;
@@ -124,6 +125,13 @@ impl Attempt<'_> {
             None => Ok(None),
             Some(path) => {
                 let path = env.path(key, path, &dir).map_err(not_started)?;
+                // The run's own directory is made with its first log, which may be this file.
+                if let Some(own) =
+                    env.get("CADRAN_LOG_DIR").filter(|own| path.parent() == Some(Path::new(own)))
+                {
+                    cadran_files::create_dir(Path::new(own))
+                        .map_err(|error| not_started(format!("{own}: {error}")))?;
+                }
                 SideFile::open(&path, options.log_bytes_max).map(Some).map_err(not_started)
             }
         };
@@ -136,8 +144,20 @@ impl Attempt<'_> {
     }
 
     fn environment(&self, step: &Step) -> Result<Environment, String> {
-        let mut env = Environment::of(self.start, step, &self.options.base_env)?;
-        env.put("CADRAN_LOG", self.log_path(step).to_string_lossy().into_owned());
+        let mut base = self.options.base_env.clone();
+        if let Some(dotenv) = &self.start.context.body.dotenv {
+            base.extend(dotenv::read(dotenv, &self.options.base_dir)?);
+        }
+        let mut env = Environment::of(self.start, step, &base)?;
+        let log = self.log_path(step);
+        let log_dir = log.parent().unwrap_or(&self.options.logs).to_string_lossy().into_owned();
+        let log = log.to_string_lossy().into_owned();
+        // Both streams are in one log.
+        for name in ["DAG_RUN_LOG_FILE", "DAG_RUN_STEP_STDOUT_FILE", "DAG_RUN_STEP_STDERR_FILE"] {
+            env.put(name, log.clone());
+        }
+        env.put("CADRAN_LOG", log);
+        env.put("CADRAN_LOG_DIR", log_dir);
         env.put(MARK, self.mark.into());
         Ok(env)
     }

@@ -50,7 +50,9 @@ pub(crate) fn of_step(
     let (mut is_ours, mut container) = (false, None);
     let (argv, script) = match &step.work {
         Work::Shell(text) => (shell_argv(body, step, text, env)?, None),
-        Work::Program(words) => (words.iter().map(|word| env.expand(word)).collect(), None),
+        Work::Program(words) => {
+            (words.iter().map(|word| env.try_expand(word)).collect::<Result<_, _>>()?, None)
+        }
         Work::Script(text) => {
             let path = script_path();
             let script = write_script(&path, text)
@@ -114,6 +116,11 @@ pub(crate) fn dir_of_step(
         (None, Some(job_dir)) => job_dir,
         (None, None) => base.to_path_buf(),
     };
+    if body.create_dir
+        && let Err(error) = fs::create_dir_all(&dir)
+    {
+        return Err(format!("the working directory {} cannot be made: {error}", dir.display()));
+    }
     match fs::metadata(&dir) {
         Ok(meta) if meta.is_dir() => Ok(dir),
         Ok(_) => Err(format!("the working directory {} is not a directory", dir.display())),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use cadran_core::{Body, RunContext, Start, Step};
 
 use crate::journal::ATTEMPTS_MAX;
+use crate::json_path;
 use crate::sweep::MARK;
 
 /// What a process of an attempt sees: its variables and its positional arguments.
@@ -95,7 +96,7 @@ impl Environment {
     }
 
     fn set_expanded(&mut self, name: &str, text: &str) -> Result<(), String> {
-        let (value, foreign) = self.expand_traced(text);
+        let (value, foreign) = self.expand_traced(text)?;
         self.set(name, value)?;
         if foreign.is_empty() {
             self.foreign.remove(name);
@@ -126,6 +127,10 @@ impl Environment {
             ("DAG_RUN_STEP_NAME", &step.name),
         ] {
             self.put(name, value.into());
+        }
+        if let Some(status) = self.vars.get("CADRAN_RUN_STATUS") {
+            let status = if status == "stopped" { "aborted" } else { status.as_str() }.to_owned();
+            self.put("DAG_RUN_STATUS", status);
         }
     }
 
@@ -176,14 +181,20 @@ impl Environment {
 
     /// `${NAME}` and `${1}` become the value, whole; an unknown name becomes nothing, as in a shell; `$$` is a `$`.
     /// Any other `$` stands for itself. A value is never looked at again, so that it cannot bring in another.
+    /// A `${json:NAME.path}` that cannot be found leaves the text as it is; see [`Environment::try_expand`].
     pub(crate) fn expand(&self, text: &str) -> String {
-        self.expand_traced(text).0
+        self.try_expand(text).unwrap_or_else(|_| text.to_owned())
+    }
+
+    /// The same, where `${json:NAME.path}`, a value out of a variable that holds JSON, is an error when it is not there.
+    pub(crate) fn try_expand(&self, text: &str) -> Result<String, String> {
+        Ok(self.expand_traced(text)?.0)
     }
 
     /// The same for a URL: a value that does not come from the job file is one part of it, whatever it contains, unless the
     /// URL begins with it.
     pub(crate) fn expand_url(&self, text: &str) -> String {
-        let (url, mut parts) = self.expand_traced(text);
+        let (url, mut parts) = self.expand_traced(text).unwrap_or_else(|_| (text.to_owned(), Vec::new()));
         parts.sort_by_key(|part| part.at.start);
         let mut out = String::with_capacity(url.len());
         let mut done = 0;
@@ -204,7 +215,7 @@ impl Environment {
     }
 
     /// The same, with the parts that do not come from the job file.
-    fn expand_traced(&self, text: &str) -> (String, Vec<Foreign>) {
+    fn expand_traced(&self, text: &str) -> Result<(String, Vec<Foreign>), String> {
         let mut out = String::with_capacity(text.len());
         let mut parts = Vec::new();
         let mut rest = text;
@@ -223,13 +234,22 @@ impl Environment {
                 }
                 out.push_str(self.get(name).unwrap_or_default());
                 rest = tail;
+            } else if let Some((spec, tail)) = after.strip_prefix("{json:").and_then(|s| s.split_once('}')) {
+                let value = json_path::look_up(spec, |name| self.get(name))?;
+                let name = spec.split(['.', '[']).next().unwrap_or(spec);
+                if self.foreign.contains_key(name) {
+                    let at = out.len()..out.len() + value.len();
+                    parts.push(Foreign { at, source: format!("the value {spec}") });
+                }
+                out.push_str(&value);
+                rest = tail;
             } else {
                 out.push('$');
                 rest = after;
             }
         }
         out.push_str(rest);
-        (out, parts)
+        Ok((out, parts))
     }
 
     /// A path as a person writes it in the file: `${NAME}`, `~`, and relative to `base`.
@@ -238,7 +258,7 @@ impl Environment {
     /// the path or a part of one: no value leads to a directory that the file does not name. `key` is the key of the
     /// job file that is at fault then.
     pub(crate) fn path(&self, key: &str, text: &str, base: &Path) -> Result<PathBuf, String> {
-        let (path, parts) = self.expand_traced(text);
+        let (path, parts) = self.expand_traced(text)?;
         for Foreign { at, source } in parts {
             if let Some(why) = why_not_one_name(&path, at.clone()) {
                 let shown: String = path[at].chars().take(SHOWN_CHARS_MAX).collect();
@@ -392,7 +412,8 @@ mod tests {
         for (name, value) in [("A", "x y"), ("B", "${A}; $(rm)"), ("HOME", "/home/me")] {
             env.put(name, value.into());
         }
-        let check = |text: &str, expected: &str| assert_eq!(env.expand(text), expected, "{text}");
+        let check =
+            |text: &str, expected: &str| assert_eq!(env.try_expand(text).as_deref(), Ok(expected), "{text}");
         check("", "");
         check("plain", "plain");
         check("${A}", "x y");

@@ -71,7 +71,7 @@ impl Place<'_> {
             Some(expected) => {
                 let text = match substituted(condition) {
                     Some(inner) => self.run(inner, true, halt).await?.1,
-                    None => self.env.expand(condition),
+                    None => self.env.try_expand(condition).map_err(Unmet::Broken)?,
                 };
                 (matches(expected, text.trim())?, format!("is {:?}, expected {expected:?}", text.trim()))
             }

@@ -108,7 +108,15 @@ async fn a_process_sees_a_clean_environment() {
         assert_eq!(seen.get(name), Some(&value), "{name}");
     }
     assert!(seen["CADRAN_LOG"].ends_with("0-step.1.log"));
-    let known = ["PATH", "CADRAN_LOG", "CADRAN_MARK"];
+    let known = [
+        "PATH",
+        "CADRAN_LOG",
+        "CADRAN_LOG_DIR",
+        "CADRAN_MARK",
+        "DAG_RUN_LOG_FILE",
+        "DAG_RUN_STEP_STDOUT_FILE",
+        "DAG_RUN_STEP_STDERR_FILE",
+    ];
     assert_eq!(seen.len(), 19 + known.len(), "and nothing else: {seen:?}");
 }
 

@@ -82,8 +82,19 @@ impl Progress {
             Some(StopWhy::Asked | StopWhy::Schedule | StopWhy::Replaced) => RunStatus::Stopped,
             None if self.given_up.count > 0 => RunStatus::Lost,
             None if self.failed.count > 0 || self.slots.len() != body.steps.len() => RunStatus::Failed,
+            // Where nothing succeeded, nothing succeeded in part.
+            None if self.is_partial(body)
+                && !self.slots.iter().any(|slot| slot.state == State::Succeeded) =>
+            {
+                RunStatus::Failed
+            }
             None => RunStatus::Succeeded,
         }
+    }
+
+    /// Whether the job wants forgiven failures to be seen in its status, and there are some.
+    pub(crate) fn is_partial(&self, body: &Body) -> bool {
+        body.partial_success && self.forgiven.count > 0
     }
 
     /// The status and the words that the run ends with.
@@ -98,6 +109,10 @@ impl Progress {
             )),
             RunStatus::Failed if self.failed.count > 0 && self.stop != Some(StopWhy::TimedOut) => {
                 self.failed.sentence(body, &self.slots)
+            }
+            RunStatus::Succeeded | RunStatus::Failed if self.is_partial(body) && self.stop.is_none() => {
+                let forgiven = self.forgiven.sentence(body, &self.slots);
+                forgiven.map(|text| format!("{text}; continue_on let the run go on"))
             }
             RunStatus::Succeeded => {
                 let forgiven = self.forgiven.sentence(body, &self.slots);
@@ -124,6 +139,9 @@ impl Progress {
                 Some(before) => format!("{before}; {text}"),
                 None => text,
             });
+        }
+        if status == RunStatus::Succeeded && self.is_partial(body) {
+            status = RunStatus::PartiallySucceeded;
         }
         (status, message.map(Into::into))
     }

@@ -214,6 +214,20 @@ impl Progress {
         records
     }
 
+    /// What a step is told: the captured outputs, and for a handler the result of the steps as `CADRAN_RUN_STATUS`.
+    pub fn outputs_for(&self, body: &Body, no: StepNo) -> Arc<[(Box<str>, Box<str>)]> {
+        let outputs = self.outputs();
+        match self.phase {
+            Phase::Handlers(result) if !self.is_step(no) => {
+                let partial = result == RunStatus::Succeeded && self.is_partial(body);
+                let status = if partial { RunStatus::PartiallySucceeded } else { result };
+                let told = ("CADRAN_RUN_STATUS".into(), status.word().into());
+                outputs.iter().cloned().chain([told]).collect()
+            }
+            _ => outputs,
+        }
+    }
+
     /// Captured outputs, (name, value), in the order of their steps.
     pub fn outputs(&self) -> Arc<[(Box<str>, Box<str>)]> {
         self.extra.as_deref().map(|extra| extra.outputs.shared()).unwrap_or_default()

@@ -29,6 +29,7 @@
 //! - No event of the file system is needed for correctness: a look compares the whole tree with what is known.
 #![forbid(unsafe_code)]
 
+mod dagu;
 mod diagnostic;
 mod folder;
 mod read;
@@ -36,6 +37,7 @@ mod stored;
 mod suggest;
 mod tree;
 
+pub use dagu::{DaguOptions, FileDialect, Rewritten};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use folder::{
     Caller, Change, FILES_MAX, FileDiagnostics, Folder, Scan, WatchHandle, WatchOptions, missing_child,
@@ -44,7 +46,8 @@ pub use folder::{
 pub use read::{ExecutorsFile, GroupEntry, read_executors};
 pub use read::{
     HERE, JOB_FILE, Key, KeyTable, MAX_ACTIVE_STEPS_DEFAULT, OTHER_FILES, Parsed, RESOURCES_FILE,
-    ReadOptions, Reader, Resources, Section, Shape, key, key_words, keys, read_job, read_settings,
+    ReadOptions, Reader, Resources, Section, Shape, key, key_words, keys, read_job, read_job_in,
+    read_settings,
 };
 pub use stored::{DecodeError, Decoder, ScheduleText, encode, stored_schedules};
 pub use tree::FILE_BYTES_MAX;

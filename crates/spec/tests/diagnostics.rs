@@ -81,16 +81,9 @@ fn keys_of_other_schedulers() {
         "type: agent\nrun: x\n",
         "1:7+5 type | `type: agent` is not supported by Cadran | use `graph` or `chain`",
     );
-    for key in [
-        "mail_on",
-        "smtp",
-        "queue",
-        "max_active_runs",
-        "dotenv",
-        "secrets",
-        "restart_wait_sec",
-        "worker_selector",
-    ] {
+    for key in
+        ["mail_on", "smtp", "queue", "max_active_runs", "secrets", "restart_wait_sec", "worker_selector"]
+    {
         let found = errors(&format!("run: x\n{key}: 1\n"));
         assert_eq!((found[0].code, found.len()), (Code::Unsupported, 1), "{key}");
         assert!(found[0].help.is_some());
@@ -501,7 +494,7 @@ fn not_text() {
 fn columns_count_characters_and_escapes_do_not_mislead() {
     check(
         "run: é\nétage: 1\nname: x\n",
-        "2:1+5 étage | unknown key `étage` | a job has the keys name, description, labels, tags, schedule, timezone, dialect, dst, enabled, not_before, not_after, misfire, catchup_window, overlap, skip_if_successful, priority, footprint, timeout, retry, env, params, shell, dir, preconditions, type, steps, run, script, handlers, executor, handler, glue, route, block, concurrency, children, max_active_steps, history, hist_retention_days, hist_retention_runs",
+        "2:1+5 étage | unknown key `étage` | a job has the keys name, description, labels, tags, schedule, timezone, dialect, dst, enabled, not_before, not_after, misfire, catchup_window, overlap, skip_if_successful, priority, footprint, timeout, retry, env, params, shell, dir, create_dir, dotenv, preconditions, type, steps, run, script, handlers, executor, handler, glue, route, block, concurrency, children, max_active_steps, partial_success, history, hist_retention_days, hist_retention_runs",
     );
     // The place inside of an escaped text is not known: the whole of it is underlined.
     check(

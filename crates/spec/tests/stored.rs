@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Block, Body, ContinueOn, Dst, FootprintSpec, GlueKind, Handlers, History, JobName, Misfire, OnConflict,
-    Overlap, Param, Policy, PoolShare, Precondition, Retry, Route, ScheduleAction, ScheduleEntry, Step,
-    StepNo, Target, Work, Zone,
+    Block, Body, ContinueOn, Dotenv, Dst, FootprintSpec, GlueKind, Handlers, History, JobName, Misfire,
+    OnConflict, Overlap, Param, Policy, PoolShare, Precondition, Retry, Route, ScheduleAction, ScheduleEntry,
+    Step, StepNo, Target, Work, Zone,
 };
 use cadran_cron::Dialect;
 use cadran_spec::{DecodeError, Decoder, ReadOptions, ScheduleText, encode, read_job, stored_schedules};
@@ -188,6 +188,11 @@ fn body() -> BoxedStrategy<Body> {
                     footprint,
                     history,
                     disabled: max_active_steps % 2 == 0,
+                    create_dir: max_active_steps % 3 == 0,
+                    dotenv: (max_active_steps % 5 == 0).then(|| {
+                        Box::new(Dotenv { folder: "/srv/jobs".to_owned(), files: vec![".env".to_owned()] })
+                    }),
+                    partial_success: max_active_steps % 7 == 0,
                 }
             },
         )

@@ -23,6 +23,7 @@ pub(crate) const fn status_code(status: RunStatus) -> i16 {
         RunStatus::Stopped => 5,
         RunStatus::Skipped => 6,
         RunStatus::Lost => 7,
+        RunStatus::PartiallySucceeded => 8,
     }
 }
 
@@ -118,7 +119,8 @@ mod tests {
                 (4, "failed"),
                 (5, "stopped"),
                 (6, "skipped"),
-                (7, "lost")
+                (7, "lost"),
+                (8, "partially_succeeded")
             ]
         );
         let triggers: Vec<_> = Trigger::WORDS.iter().map(|(t, word)| (trigger_code(*t), *word)).collect();

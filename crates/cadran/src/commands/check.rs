@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cadran_core::{Footprint, GroupName, Job, Millis, Overlap, ScheduleAction, Step, Zone};
-use cadran_spec::{Diagnostic, ReadOptions};
+use cadran_spec::{Diagnostic, FileDialect, ReadOptions};
 use serde_json::json;
 
 use super::files;
@@ -29,6 +29,9 @@ pub struct Args {
     /// as a shell script, when no worker of the group is there.
     #[arg(long, env = "CADRAN_EXECUTORS", value_name = "FILE")]
     executors: Option<PathBuf>,
+    /// By whose rules it is read when it does not say so itself: cadran, dagu or dagu-2.7.
+    #[arg(long = "as", value_name = "DIALECT", value_parser = super::files::dialect)]
+    dialect: Option<FileDialect>,
     /// JSON lines instead of text, one object per file, per conflict and per note.
     #[arg(long)]
     json: bool,
@@ -42,9 +45,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()))
     };
     let options = ReadOptions {
-        default_zone: zone,
         no_container_engine: !["docker", "podman"].iter().any(has),
-        ..ReadOptions::default()
+        dialect: args.dialect,
+        ..files::options(zone)
     };
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut out = std::io::stdout().lock();

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use cadran_core::{Job, JobName};
+use cadran_core::{Job, JobName, Zone};
 use cadran_spec::{
-    Change, Diagnostic, FILE_BYTES_MAX, Folder, RESOURCES_FILE, ReadOptions, Resources, Scan, Severity,
-    missing_child, read_job,
+    Change, DaguOptions, Diagnostic, FILE_BYTES_MAX, FileDialect, Folder, Parsed, RESOURCES_FILE,
+    ReadOptions, Resources, Scan, Severity, missing_child, read_job, read_job_in,
 };
 
 /// What is wrong with one file, and its text to point at.
@@ -44,6 +44,35 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut text));
     read.with_context(|| format!("cannot read {}", path.display()))?;
     Ok(text)
+}
+
+/// The options of this machine for job files: the zone of those that name none, and what Dagu's files take from it.
+pub fn options(zone: Zone) -> ReadOptions {
+    let shell = std::env::var("SHELL").ok().filter(|shell| shell.starts_with('/'));
+    let machine = jiff::tz::TimeZone::system();
+    let dagu = DaguOptions {
+        shell: shell.unwrap_or_else(|| DaguOptions::default().shell),
+        zone: machine.iana_name().and_then(|name| Zone::get(name).ok()).unwrap_or_else(|| zone.clone()),
+    };
+    ReadOptions { default_zone: zone, dagu, ..ReadOptions::default() }
+}
+
+/// The value of `--as`.
+pub fn dialect(word: &str) -> Result<FileDialect, String> {
+    FileDialect::from_word(word).ok_or_else(|| {
+        let words: Vec<&str> = FileDialect::WORDS.iter().map(|(word, _)| *word).collect();
+        format!("allowed are {}", words.join(", "))
+    })
+}
+
+/// Reads one job file that was named, at its place.
+pub fn read_at(text: &[u8], path: &Path, options: &ReadOptions) -> Result<Parsed, Vec<Diagnostic>> {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("job");
+    let folder = std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_path_buf));
+    match folder {
+        Some(folder) => read_job_in(text, stem, &folder, options),
+        None => read_job(text, stem, options),
+    }
 }
 
 /// The options for one job file by itself: what jobs share stands in the resources file beside it, if there is one.
@@ -118,11 +147,10 @@ pub fn check(path: &Path, options: &ReadOptions) -> anyhow::Result<Checked> {
         return Ok((good.collect(), problems));
     }
     let text = read(path)?;
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("job");
     let (good, diagnostics) = if path.file_name().is_some_and(|name| name == RESOURCES_FILE) {
         (Vec::new(), Resources::read(&text).err().unwrap_or_default())
     } else {
-        match read_job(&text, stem, &beside(path, options)?) {
+        match read_at(&text, path, &beside(path, options)?) {
             Ok(parsed) => (vec![(path.to_owned(), parsed.job)], parsed.warnings),
             Err(diagnostics) => (Vec::new(), diagnostics),
         }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use cadran_core::{Millis, Schedule, ScheduleAction, Zone};
 use cadran_cron::Dialect;
-use cadran_spec::{ReadOptions, read_job};
+use cadran_spec::read_job;
 use serde::{Deserialize, Serialize};
 
 use super::time;
@@ -110,7 +110,7 @@ fn parse(text: &str, zone: &Zone, dialect: &str) -> anyhow::Result<Schedule> {
 fn of_file(path: &str, zone: &Zone) -> anyhow::Result<Vec<Schedule>> {
     let text = super::files::read(path.as_ref())?;
     let stem = Path::new(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or("job");
-    let options = ReadOptions { default_zone: zone.clone(), ..ReadOptions::default() };
+    let options = super::files::options(zone.clone());
     let options = super::files::beside(path.as_ref(), &options)?;
     let parsed = read_job(&text, stem, &options).map_err(|problems| {
         let text = String::from_utf8_lossy(&text);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use cadran_core::{Job, Schedule, ScheduleAction, Zone};
 use cadran_plan::index::{Buffers, Fleet, Window, build};
-use cadran_spec::{Change, ReadOptions};
+use cadran_spec::Change;
 use serde_json::json;
 
 use super::{files, time};
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The jobs in name order, so that the order (due, job) is that of names, and how many files were bad.
 fn read(args: &Args, zone: &Zone) -> anyhow::Result<(Vec<Job>, usize)> {
-    let options = ReadOptions { default_zone: zone.clone(), ..ReadOptions::default() };
+    let options = super::files::options(zone.clone());
     let (scan, problems) = files::read_folder(&args.jobs, options)?;
     for problem in &problems {
         eprintln!("{}", problem.render(false));

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use cadran_core::{Command, Job, JobName, Reply, RunId, RunStatus, StepNo, StepRecord, StepStatus, Zone};
 use cadran_engine::{Engine, Event, JobChange, Options};
 use cadran_exec::{Local, LocalOptions, LogDir};
-use cadran_spec::{ReadOptions, read_job};
+use cadran_spec::{FileDialect, ReadOptions};
 use cadran_store::{RunView, Store};
 use serde_json::json;
 
@@ -29,7 +29,7 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(50);
 #[command(
     after_help = "What steps print goes to standard output, talk to standard error. Ctrl-C stops the run and its \
 handlers run.\n\nExit code: 0 when the run succeeded; the exit code of the first step that failed; 130 when it was \
-stopped; 1 otherwise.\n\nExample:\n  cadran run jobs/report.yaml -p month=2026-10"
+stopped; 1 otherwise. A file by Dagu's rules gives 0 or 1, as Dagu does.\n\nExample:\n  cadran run jobs/report.yaml -p month=2026-10"
 )]
 pub struct Args {
     /// The job file.
@@ -44,6 +44,9 @@ pub struct Args {
     /// times.
     #[arg(long, env = "CADRAN_ALLOW_HTTP", value_name = "NET", value_delimiter = ',')]
     allow_http: Vec<AllowedNet>,
+    /// By whose rules it is read when it does not say so itself: cadran, dagu or dagu-2.7.
+    #[arg(long = "as", value_name = "DIALECT", value_parser = super::files::dialect)]
+    dialect: Option<FileDialect>,
     /// One JSON object at the end instead of text; what steps print is not shown.
     #[arg(long)]
     json: bool,
@@ -51,10 +54,10 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (job, definition) = read(&args)?;
+    let (job, definition, dialect) = read(&args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let scratch = Scratch::new()?;
-    let done = runtime.block_on(foreground(&args, job, definition, &scratch.0));
+    let done = runtime.block_on(foreground(&args, job, definition, dialect, &scratch.0));
     runtime.shutdown_timeout(Duration::from_secs(1));
     done
 }
@@ -77,13 +80,12 @@ impl Drop for Scratch {
     }
 }
 
-fn read(args: &Args) -> anyhow::Result<(Job, Arc<str>)> {
+fn read(args: &Args) -> anyhow::Result<(Job, Arc<str>, FileDialect)> {
     let zone = Zone::get(&args.timezone).map_err(|error| anyhow::anyhow!("--timezone: {error}"))?;
     let text = super::files::read(&args.file)?;
-    let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("job");
-    let options = ReadOptions { default_zone: zone, ..ReadOptions::default() };
+    let options = ReadOptions { dialect: args.dialect, ..super::files::options(zone) };
     let options = super::files::beside(&args.file, &options)?;
-    let parsed = read_job(&text, stem, &options).map_err(|problems| {
+    let parsed = super::files::read_at(&text, &args.file, &options).map_err(|problems| {
         let text = String::from_utf8_lossy(&text);
         let file = args.file.display().to_string();
         let rendered: Vec<String> =
@@ -91,7 +93,7 @@ fn read(args: &Args) -> anyhow::Result<(Job, Arc<str>)> {
         anyhow::anyhow!("the job file has errors\n{}", rendered.join("\n"))
     })?;
     // Dues are no concern of a run in the foreground.
-    Ok((Job { schedules: Arc::new([]), ..parsed.job }, parsed.definition))
+    Ok((Job { schedules: Arc::new([]), ..parsed.job }, parsed.definition, parsed.dialect))
 }
 
 /// `NAME=VALUE`, or a value for the next position.
@@ -107,7 +109,13 @@ fn params(given: &[String]) -> Vec<(Box<str>, Box<str>)> {
     given.iter().map(pair).collect()
 }
 
-async fn foreground(args: &Args, job: Job, definition: Arc<str>, scratch: &Path) -> anyhow::Result<ExitCode> {
+async fn foreground(
+    args: &Args,
+    job: Job,
+    definition: Arc<str>,
+    dialect: FileDialect,
+    scratch: &Path,
+) -> anyhow::Result<ExitCode> {
     let clock = Clock::start();
     let loop_handle = LoopHandle::default();
     let store = Store::open("memory:").await?;
@@ -131,7 +139,7 @@ async fn foreground(args: &Args, job: Job, definition: Arc<str>, scratch: &Path)
     if args.json {
         println!("{}", summary(&view));
     }
-    Ok(exit_code(&view))
+    Ok(exit_code(&view, dialect))
 }
 
 async fn start(
@@ -252,9 +260,13 @@ impl Screen {
     }
 }
 
-fn exit_code(view: &RunView) -> ExitCode {
+fn exit_code(view: &RunView, dialect: FileDialect) -> ExitCode {
     match view.record.state.status {
         RunStatus::Succeeded => ExitCode::SUCCESS,
+        // Dagu has two codes, and an unmet precondition of the file is no failure.
+        RunStatus::Skipped if dialect != FileDialect::Cadran => ExitCode::SUCCESS,
+        _ if dialect != FileDialect::Cadran => ExitCode::FAILURE,
+        RunStatus::PartiallySucceeded => ExitCode::FAILURE,
         RunStatus::Stopped => ExitCode::from(130),
         _ => {
             let steps = view.record.state.steps.iter().flatten();

@@ -13,7 +13,7 @@ use cadran_exec::worker::Presence;
 use cadran_exec::{Hub, HubOptions, LogDir, Remote, RemoteOptions};
 use cadran_http::{ApiState, Sessions, token};
 use cadran_place::Limits;
-use cadran_spec::{Folder, ReadOptions};
+use cadran_spec::Folder;
 use cadran_store::{Retention, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -254,7 +254,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     );
     let executors = Arc::new(executors);
     let _ = listener_of_workers.set(executors.clone());
-    let reading = ReadOptions { default_zone: options.zone, ..ReadOptions::default() };
+    let reading = super::files::options(options.zone);
     let problems = Problems::default();
     for damage in [local.damage(), remote.damage(), hub.damage()].into_iter().flatten() {
         let help = "check the disk; runs that were on when the server ended may be started again";

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Block, Body, GroupName, JobId, Millis, Outcome, Param, Precondition, RunContext, Start, Step, StepNo,
-    Trigger, Work,
+    Block, Body, Dotenv, GroupName, JobId, Millis, Outcome, Param, Precondition, RunContext, Start, Step,
+    StepNo, Trigger, Work,
 };
 use serde::{Deserialize, Serialize};
 
@@ -259,6 +259,11 @@ pub struct WireStart {
     dir: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shell: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    create_dir: bool,
+    /// The folder and the files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dotenv: Option<(String, Vec<String>)>,
     step: WireStep,
 }
 
@@ -333,6 +338,8 @@ impl WireStart {
             env: body.env.clone(),
             dir: body.dir.clone(),
             shell: body.shell.clone(),
+            create_dir: body.create_dir,
+            dotenv: body.dotenv.as_deref().map(|dotenv| (dotenv.folder.clone(), dotenv.files.clone())),
             step: WireStep {
                 name: step.name.clone(),
                 work,
@@ -390,6 +397,8 @@ impl WireStart {
             steps,
             dir: self.dir,
             shell: self.shell,
+            create_dir: self.create_dir,
+            dotenv: self.dotenv.map(|(folder, files)| Box::new(Dotenv { folder, files })),
             ..Body::default()
         };
         let boxes = |pairs: Vec<(String, String)>| -> Vec<(Box<str>, Box<str>)> {

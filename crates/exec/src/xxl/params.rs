@@ -8,7 +8,7 @@ use crate::environment::Environment;
 /// between, and an object in JSON as soon as one has a name.
 pub(crate) fn text(start: &Start, step: &Step, target: &Target) -> Result<String, String> {
     if let Some(text) = &target.params {
-        return Ok(Environment::of(start, step, &[])?.expand(text));
+        return Environment::of(start, step, &[])?.try_expand(text);
     }
     let body = &start.context.body;
     if body.params.is_empty() {

@@ -304,6 +304,7 @@ fn explanation(state: &RunUpdate) -> String {
         RunStatus::Stopped => "it was stopped",
         RunStatus::Skipped => "it was skipped",
         RunStatus::Lost => "its executor vanished and it may not be tried again",
+        RunStatus::PartiallySucceeded => "steps failed, and their continue_on let the run go on",
     };
     match (state.skip, said) {
         (Some(reason), Some(said)) if state.status == RunStatus::Skipped => {

@@ -196,6 +196,13 @@ impl Folder {
         }
     }
 
+    /// The directory of a file, from the root of the file system.
+    fn folder_of(&self, source: &str) -> PathBuf {
+        let path = self.root.join(source);
+        let folder = path.parent().unwrap_or(&self.root);
+        std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
+    }
+
     fn zone(&self) -> &str {
         self.reader.options().default_zone.name()
     }
@@ -239,9 +246,10 @@ impl Folder {
             }
             return;
         }
-        match self.reader.read(&bytes, stem(source)) {
+        match self.reader.read_in(&bytes, stem(source), Some(&self.folder_of(source))) {
             Ok(parsed) => {
-                if parsed.job.body.footprint.is_empty() {
+                if parsed.job.body.footprint.is_empty() && self.reader.options().resources.dialect().is_none()
+                {
                     mark.resources = None;
                 }
                 let name = parsed.job.name.clone();
@@ -322,7 +330,8 @@ impl Folder {
         let fresh = read_file(&path).and_then(|bytes| Ok((Stat::of(&path.metadata()?), bytes)));
         let parsed = match fresh {
             Ok((stat, bytes)) => {
-                let parsed = self.reader.read(&bytes, stem(source)).ok();
+                let folder = self.folder_of(source);
+                let parsed = self.reader.read_in(&bytes, stem(source), Some(&folder)).ok();
                 parsed.map(|parsed| {
                     let shares = !parsed.job.body.footprint.is_empty();
                     let resources = self.shared.hash().filter(|_| shares);

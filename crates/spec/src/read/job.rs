@@ -1,8 +1,10 @@
 //! The top of a job file.
 
+use std::path::{Component, Path};
+
 use cadran_core::{
-    Body, Handler, Handlers, History, JobName, Millis, Misfire, Overlap, Policy, Retry, Schedule, Step, Work,
-    Zone,
+    Body, Dotenv, Handler, Handlers, History, JobName, Millis, Misfire, Overlap, Policy, Retry, Schedule,
+    Step, Work, Zone,
 };
 use cadran_cron::Dialect;
 
@@ -54,6 +56,8 @@ pub(crate) const JOB: Shape = Shape {
         key("params"),
         key("shell"),
         DIR,
+        key("create_dir"),
+        key("dotenv"),
         PRECONDITIONS,
         key("type"),
         key("steps"),
@@ -70,6 +74,7 @@ pub(crate) const JOB: Shape = Shape {
         CONCURRENCY,
         keys("children", &["child_jobs"]),
         key("max_active_steps"),
+        key("partial_success"),
         key("history"),
         key("hist_retention_days"),
         key("hist_retention_runs"),
@@ -96,7 +101,6 @@ pub(crate) const JOB: Shape = Shape {
         ("webhook", SERVER_SIDE),
         ("delay_sec", "begin the first step with `sleep`"),
         ("restart_wait_sec", "a restart begins when the stopped run has ended"),
-        ("dotenv", "read the file in the shell: `. ./.env`"),
         ("consts", "use `env`"),
         ("secrets", "read the secret inside of a step, from a file or a program"),
         ("defaults", "`retry`, `env`, `dir` and `shell` of the job are the defaults of its steps"),
@@ -125,6 +129,7 @@ pub(crate) struct JobDraft {
 pub(crate) fn read(
     root: &Node,
     file_stem: &str,
+    folder: Option<&Path>,
     options: &ReadOptions,
     findings: &mut Findings,
 ) -> Option<JobDraft> {
@@ -185,6 +190,16 @@ pub(crate) fn read(
         };
     }
     body.dir = step::path(&fields, "dir", findings);
+    for (name, switch) in
+        [("create_dir", &mut body.create_dir), ("partial_success", &mut body.partial_success)]
+    {
+        if let Some(field) = fields.get(name) {
+            *switch = flag(field.spelled, field.value, findings).unwrap_or(false);
+        }
+    }
+    if let Some(field) = fields.get("dotenv") {
+        body.dotenv = dotenv(field, folder, findings);
+    }
     if let Some(field) = fields.get("footprint") {
         body.footprint = footprint::read(field, &body.params, &options.resources, findings);
     }
@@ -214,6 +229,39 @@ pub(crate) fn read(
         );
     }
     Some(JobDraft { name, schedules, policy, body })
+}
+
+/// Files of environment of one job.
+const DOTENV_MAX: usize = 20;
+
+/// Paths below the folder of the job file.
+fn dotenv(field: Field<'_>, folder: Option<&Path>, findings: &mut Findings) -> Option<Box<Dotenv>> {
+    let mut files = Vec::new();
+    for item in super::scalar::one_or_many(field.value) {
+        let Some(file) = text(field.spelled, item, findings) else { continue };
+        let file = file.trim().trim_start_matches("./");
+        let inside = Path::new(file).components().all(|part| matches!(part, Component::Normal(_)));
+        if file.is_empty() || !inside || file.starts_with('~') {
+            let message = format!("`{}` leads out of the folder of the job file", super::scalar::short(file));
+            findings.error_help(
+                item.span,
+                Code::BadValue,
+                message,
+                "write a path below that folder, as in `.env`",
+            );
+        } else if files.len() == DOTENV_MAX {
+            findings.error(
+                item.span,
+                Code::Limit,
+                format!("`{}` has more than {DOTENV_MAX} files", field.spelled),
+            );
+            break;
+        } else if !files.iter().any(|known| known == file) {
+            files.push(file.to_owned());
+        }
+    }
+    let folder = folder.map(|folder| folder.to_string_lossy().into_owned()).unwrap_or_default();
+    (!files.is_empty()).then(|| Box::new(Dotenv { folder, files }))
 }
 
 /// Children of one job; more is a flow that wants steps.

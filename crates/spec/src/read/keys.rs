@@ -2,6 +2,7 @@
 
 use super::fields::{Key, Shape};
 use super::{container, executors, footprint, http, job, lists, resources, schedule, step, target};
+use crate::dagu::FileDialect;
 
 /// The keys of one map in a file.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +51,10 @@ pub fn key_words(section: &str, key: &str) -> Vec<&'static str> {
         words.iter().map(|(word, _)| *word).collect()
     }
     match (section, key) {
-        ("job" | "schedule", "dialect") => names(schedule::DIALECTS),
+        // `dialect: dagu` at the top of a file makes all of it one of Dagu's.
+        ("job", "dialect") => names(schedule::DIALECTS).into_iter().filter(|word| *word != "dagu").collect(),
+        ("schedule", "dialect") => names(schedule::DIALECTS),
+        ("resources_file", "dialect") => names(FileDialect::WORDS),
         ("job" | "schedule", "dst") => names(schedule::DSTS),
         ("job", "misfire") => names(job::MISFIRES),
         ("job", "overlap") => names(job::OVERLAPS),
@@ -80,7 +84,7 @@ mod tests {
         sections.dedup();
         assert_eq!(sections.len(), count);
         let with_words = keys().filter(|(section, key)| !key_words(section, key.name()).is_empty()).count();
-        assert_eq!(with_words, 19, "a key with words was renamed, or a new one is missing here");
+        assert_eq!(with_words, 20, "a key with words was renamed, or a new one is missing here");
     }
 
     /// A map that is read with a table which is not listed above would escape every check that goes through the lists.

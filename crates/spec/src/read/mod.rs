@@ -17,19 +17,24 @@ mod settings;
 mod step;
 mod target;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use cadran_core::{Job, Zone};
 
+use crate::dagu::{self, DaguOptions, FileDialect};
 use crate::diagnostic::Diagnostic;
 use crate::stored::{JobInterner, ScheduleText, encode_parts};
 use crate::tree::{self, Tree};
 pub use executors::{ExecutorsFile, GroupEntry, read_executors};
-use findings::Findings;
 pub use resources::{RESOURCES_FILE, Resources};
 
+pub(crate) use fields::{Field, Fields, keys as fields_keys, snake_case};
 pub use fields::{Key, Shape, key};
+pub(crate) use findings::Findings;
 pub use keys::{JOB_FILE, KeyTable, OTHER_FILES, key_words, keys};
+pub(crate) use lists::exit_codes;
+pub(crate) use scalar::{filled, flag, one_or_many, scalar, short, text, whole};
 pub use settings::{Section, read_settings};
 pub use target::HERE;
 
@@ -45,11 +50,21 @@ pub struct ReadOptions {
     pub resources: Arc<Resources>,
     /// Warn of steps in containers: the machine has neither docker nor podman.
     pub no_container_engine: bool,
+    /// By whose rules files are read that do not say; `None` goes by their keys.
+    pub dialect: Option<FileDialect>,
+    /// What Dagu takes from the machine, for files in its form.
+    pub dagu: DaguOptions,
 }
 
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
-        ReadOptions { default_zone: Zone::utc(), resources: Arc::default(), no_container_engine: false }
+        ReadOptions {
+            default_zone: Zone::utc(),
+            resources: Arc::default(),
+            no_container_engine: false,
+            dialect: None,
+            dagu: DaguOptions::default(),
+        }
     }
 }
 
@@ -64,6 +79,8 @@ pub struct Parsed {
     pub schedules: Vec<ScheduleText>,
     /// What is probably not meant.
     pub warnings: Vec<Diagnostic>,
+    /// By whose rules it was read.
+    pub dialect: FileDialect,
 }
 
 /// Reads job files and lets jobs that are alike share what they have in common.
@@ -94,9 +111,41 @@ impl Reader {
     /// Takes time and memory in proportion to the text, at most [`FILE_BYTES_MAX`](crate::FILE_BYTES_MAX) of it.
     /// The error is never empty, in the order of the file, and holds 20 diagnostics at most.
     pub fn read(&mut self, text: &[u8], file_stem: &str) -> Result<Parsed, Vec<Diagnostic>> {
+        self.read_in(text, file_stem, None)
+    }
+
+    /// The same for a file of this directory: files in Dagu's form work there, and `dotenv` is looked up there.
+    pub fn read_in(
+        &mut self,
+        text: &[u8],
+        file_stem: &str,
+        folder: Option<&Path>,
+    ) -> Result<Parsed, Vec<Diagnostic>> {
         let Tree { root, twice } = tree::parse(text).map_err(|found| vec![found])?;
         let mut findings = Findings::with(twice);
-        let draft = job::read(&root, file_stem, &self.options, &mut findings);
+        let dialect = dagu::dialect_of(&root, self.options.dialect.or(self.options.resources.dialect()));
+        let translated = match dialect {
+            FileDialect::Cadran => {
+                dagu::warn_of_other_meaning(&root, &mut findings);
+                None
+            }
+            _ => dagu::translate(
+                &root,
+                dialect,
+                &self.options.dagu,
+                folder,
+                &self.options.resources,
+                &mut findings,
+            ),
+        };
+        let draft = match (&translated, dialect) {
+            (None, FileDialect::Cadran) => job::read(&root, file_stem, folder, &self.options, &mut findings),
+            // One mistake, one message: what could not be rewritten is not read again.
+            (Some(own), _) if !findings.has_errors() => {
+                job::read(&own.root, file_stem, folder, &self.options, &mut findings)
+            }
+            _ => None,
+        };
         let draft = match draft {
             Some(draft) if !findings.has_errors() => draft,
             _ => return Err(findings.finish(&root)),
@@ -109,11 +158,27 @@ impl Reader {
             policy: draft.policy,
             body: self.interner.body(&body_text, || draft.body),
         };
-        Ok(Parsed { job, definition, schedules: draft.schedules.texts, warnings: findings.finish(&root) })
+        Ok(Parsed {
+            job,
+            definition,
+            schedules: draft.schedules.texts,
+            warnings: findings.finish(&root),
+            dialect,
+        })
     }
 }
 
 /// Reads one job file by itself. See [`Reader::read`].
 pub fn read_job(text: &[u8], file_stem: &str, options: &ReadOptions) -> Result<Parsed, Vec<Diagnostic>> {
     Reader::new(options.clone()).read(text, file_stem)
+}
+
+/// Reads one job file by itself that lies in this directory. See [`Reader::read`].
+pub fn read_job_in(
+    text: &[u8],
+    file_stem: &str,
+    folder: &Path,
+    options: &ReadOptions,
+) -> Result<Parsed, Vec<Diagnostic>> {
+    Reader::new(options.clone()).read_in(text, file_stem, Some(folder))
 }

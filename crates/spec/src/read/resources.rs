@@ -7,7 +7,8 @@ use cadran_core::footprint::{FootprintSpec, KEY_BYTES_MAX, check_key, key_kind};
 
 use super::fields::{Field, Fields, Shape, key};
 use super::findings::Findings;
-use super::scalar::{flag, line, one_or_many, short, whole};
+use super::scalar::{flag, line, one_or_many, short, whole, word};
+use crate::dagu::FileDialect;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::tree::{self, Kind, Node, Tree};
 
@@ -28,6 +29,8 @@ pub struct Resources {
     ordered: Vec<Key>,
     /// The kinds that keys may have; `None` allows any.
     kinds: Option<BTreeSet<String>>,
+    /// By whose rules files of the folder are read that do not say.
+    dialect: Option<FileDialect>,
     /// The file is there and cannot be read.
     unknown: bool,
 }
@@ -40,7 +43,7 @@ struct Pool {
 
 pub(crate) const FILE: Shape = Shape {
     what: "the resources file",
-    keys: &[key("resources"), key("kinds")],
+    keys: &[key("resources"), key("kinds"), key("dialect")],
     unsupported: &[
         ("run", "this file is no job; give a job's file another name"),
         ("steps", "this file is no job; give a job's file another name"),
@@ -61,6 +64,9 @@ impl Resources {
             if let Some(field) = fields.get("kinds") {
                 resources.kinds = Some(kinds(field, &mut findings));
             }
+            if let Some(field) = fields.get("dialect") {
+                resources.dialect = word(field.spelled, FileDialect::WORDS, field.value, &mut findings);
+            }
             if let Some(field) = fields.get("resources") {
                 resources.read_all(field, &mut findings);
             }
@@ -76,6 +82,11 @@ impl Resources {
     /// How many units a pool has.
     pub fn capacity(&self, pool: &str) -> Option<u32> {
         self.pools.get(pool).map(|pool| pool.capacity)
+    }
+
+    /// By whose rules files of the folder are read that do not say.
+    pub fn dialect(&self) -> Option<FileDialect> {
+        self.dialect
     }
 
     /// The names of the pools.

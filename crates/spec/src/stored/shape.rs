@@ -6,9 +6,9 @@ use std::borrow::Cow;
 
 use super::work::{ContainerShape, HttpShape};
 use cadran_core::{
-    Block, Body, ContainerCommand, ContinueOn, Dst, FootprintSpec, GlueKind, Handler, Handlers, History,
-    Misfire, OnConflict, Overlap, Param, Policy, PoolShare, Precondition, Retry, Route, ScheduleAction, Step,
-    StepNo, Target, Work, Zone,
+    Block, Body, ContainerCommand, ContinueOn, Dotenv, Dst, FootprintSpec, GlueKind, Handler, Handlers,
+    History, Misfire, OnConflict, Overlap, Param, Policy, PoolShare, Precondition, Retry, Route,
+    ScheduleAction, Step, StepNo, Target, Work, Zone,
 };
 use cadran_cron::Dialect;
 use serde::{Deserialize, Serialize};
@@ -210,6 +210,13 @@ pub(super) struct BodyShape<'a> {
     history_count: Option<u32>,
     #[serde(default, skip_serializing_if = "is_default")]
     disabled: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    create_dir: bool,
+    /// The folder and the files.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    dotenv: Option<(Text<'a>, Vec<Text<'a>>)>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    partial_success: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -347,6 +354,9 @@ impl<'a> From<&'a Body> for BodyShape<'a> {
             footprint: FootprintSpec { reads, writes, claims, pools, ordered, on_conflict },
             history,
             disabled,
+            create_dir,
+            dotenv,
+            partial_success,
         } = body;
         let (history_days, history_count) = match history {
             history if *history == History::default() => (None, None),
@@ -375,6 +385,9 @@ impl<'a> From<&'a Body> for BodyShape<'a> {
             history_days,
             history_count,
             disabled: *disabled,
+            create_dir: *create_dir,
+            dotenv: dotenv.as_deref().map(|dotenv| (Text::from(&dotenv.folder), texts(&dotenv.files))),
+            partial_success: *partial_success,
         }
     }
 }
@@ -424,6 +437,11 @@ impl BodyShape<'_> {
                 on_conflict: parse_word("on_conflict", self.on_conflict.as_deref(), OnConflict::from_word)?,
             },
             disabled: self.disabled,
+            create_dir: self.create_dir,
+            dotenv: self
+                .dotenv
+                .map(|(folder, files)| Box::new(Dotenv { folder: folder.into_owned(), files: owned(files) })),
+            partial_success: self.partial_success,
             history: match (self.history_days, self.history_count) {
                 (Some(days), _) => History::Days(days),
                 (None, Some(count)) => History::Count(count),
