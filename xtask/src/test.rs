@@ -37,6 +37,10 @@ const SKIP_CLANG: &str = "CADRAN_SKIP_CLANG";
 
 /// Prints the directory of clang++. It installs Debian's packages when they are missing.
 const CLANG_SCRIPT: &str = "scripts/clang.sh";
+
+/// The OpenAPI document is not validated, and no requests are made from it, when this is set.
+const SKIP_OPENAPI: &str = "CADRAN_SKIP_OPENAPI";
+
 /// Tests with executors of other people find them by this variable, and pass over themselves when the other is set.
 const CLIENTS: &str = "CADRAN_TEST_CLIENTS";
 const SKIP_CLIENTS: &str = "CADRAN_SKIP_CLIENTS";
@@ -62,6 +66,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), CommandError> {
         parts.run_part("planted bugs", planted_bugs);
         parts.run_part("doc tests", doc_tests);
         parts.run_part("page", || page(&options));
+        parts.run_part("OpenAPI", || openapi(&options));
         parts.run_part("checks", || passed(check::run()));
         parts.run_part("README", || passed(readme::run()));
     } else {
@@ -319,6 +324,18 @@ fn page(options: &Options) -> Result<PartResult, String> {
         return Ok(PartResult::Skipped("npm, which brings the page's tools, is not installed"));
     }
     page::check().and_then(|()| page::test()).map(|()| PartResult::Passed)
+}
+
+/// The document is valid, and the server answers as it says.
+fn openapi(options: &Options) -> Result<PartResult, String> {
+    if options.quick || std::env::var_os(SKIP_OPENAPI).is_some() {
+        return Ok(PartResult::Skipped("the OpenAPI document is not tried"));
+    }
+    if !is_there("python3 --version") {
+        return Ok(PartResult::Skipped("Python, which brings the tools for OpenAPI, is not installed"));
+    }
+    program::run(&mut program("cargo build --locked --package cadran"))?;
+    program::run(&mut program("scripts/openapi.sh target/debug/cadran")).map(|()| PartResult::Passed)
 }
 
 fn doc_tests() -> Result<PartResult, String> {

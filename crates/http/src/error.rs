@@ -1,11 +1,14 @@
 use std::fmt;
 
-use axum::http::header::{ALLOW, CONTENT_RANGE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{ALLOW, CONTENT_RANGE, ETAG, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use cadran_core::{AddressError, JobName, NameError, Refusal, RunId, RunIdError, RunNameError, ShareError};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+use crate::view::ProblemItem;
+use crate::{FileProblem, JobFileRefusal};
 
 /// Every answer that is not a success, in one shape. All of them are made in this file.
 #[derive(Debug)]
@@ -20,6 +23,7 @@ struct Inner {
     header: Option<(HeaderName, HeaderValue)>,
     /// For the log alone: what the caller has no business to know.
     detail: Option<String>,
+    problems: Vec<FileProblem>,
 }
 
 /// The body of every answer that is not a success.
@@ -38,12 +42,23 @@ pub(crate) struct ErrorShape {
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     help: Option<String>,
+    /// Of a job file that is refused: every mistake, with its place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<ProblemItem>,
 }
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
         let message = message.into();
-        ApiError(Box::new(Inner { status, code, message, help: None, header: None, detail: None }))
+        ApiError(Box::new(Inner {
+            status,
+            code,
+            message,
+            help: None,
+            header: None,
+            detail: None,
+            problems: Vec::new(),
+        }))
     }
 
     fn help(mut self, help: impl Into<String>) -> ApiError {
@@ -138,7 +153,7 @@ impl ApiError {
             format!("{} does not answer {}", shown(path), shown(method)),
         )
         .help("GET /api/v1/openapi.json lists the methods of every path")
-        .header(ALLOW, if path.starts_with("/api/") { "GET, HEAD, POST, DELETE" } else { "GET, HEAD" })
+        .header(ALLOW, if path.starts_with("/api/") { "GET, HEAD, POST, PUT, DELETE" } else { "GET, HEAD" })
     }
 
     pub(crate) fn bad_job_name(error: &NameError) -> ApiError {
@@ -234,6 +249,71 @@ impl ApiError {
     pub(crate) fn no_such_job(job: &JobName) -> ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "no_such_job", format!("there is no job named {job}"))
             .help("GET /api/v1/jobs lists jobs; a job file with an error is listed by GET /api/v1/problems")
+    }
+
+    /// The error as it stands in a body.
+    pub(crate) fn into_shape(self) -> ErrorShape {
+        let Inner { code, message, help, detail, problems, .. } = *self.0;
+        if let Some(detail) = detail {
+            tracing::warn!(code, detail, "request failed");
+        }
+        ErrorShape { code, message, help, problems: problems.into_iter().map(ProblemItem::from).collect() }
+    }
+
+    pub(crate) fn bad_bulk(message: String) -> ApiError {
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_bulk", message)
+            .help("send {\"names\": [\"a\", \"b\"]} or {\"filter\": {\"label\": \"team:core\"}}, with \"dry_run\": true to see it first")
+    }
+
+    pub(crate) fn precondition_required() -> ApiError {
+        ApiError::new(
+            StatusCode::PRECONDITION_REQUIRED,
+            "precondition_required",
+            "a job's file is changed only by who says which text is there",
+        )
+        .help("send `If-Match` with the ETag of GET /api/v1/jobs/{name}/definition, or `If-None-Match: *` for a new file")
+    }
+
+    /// A job's file that was not written.
+    pub(crate) fn job_file(job: &JobName, why: JobFileRefusal) -> ApiError {
+        let made = |status, code, message: String| ApiError::new(status, code, message);
+        match why {
+            JobFileRefusal::ReadOnly => {
+                made(StatusCode::FORBIDDEN, "read_only_jobs", "this server changes no job files".to_owned())
+                    .help("it was started with --read-only-jobs; change the file where it comes from")
+            }
+            JobFileRefusal::Exists { source } => {
+                made(StatusCode::PRECONDITION_FAILED, "file_exists", format!("{} is there already", shown(&source)))
+                    .help("read it with GET /api/v1/jobs/{name}/definition, and send its ETag as `If-Match` to change it")
+            }
+            JobFileRefusal::Changed { etag } => {
+                let message = "the file is not the one that was read: somebody changed or removed it".to_owned();
+                let made = made(StatusCode::PRECONDITION_FAILED, "file_changed", message)
+                    .help("read it again with GET /api/v1/jobs/{name}/definition, and change that");
+                match etag {
+                    Some(etag) => made.header(ETAG, etag),
+                    None => made,
+                }
+            }
+            JobFileRefusal::NoSuchJob => ApiError::no_such_job(job),
+            JobFileRefusal::Elsewhere(why) => made(StatusCode::CONFLICT, "not_a_job_file", why),
+            JobFileRefusal::OtherName(name) => made(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "other_name",
+                format!("the text is of job {}, and the file is that of {job}", shown(&name)),
+            )
+            .help("take `name` out of the text, or send it to the job that it names"),
+            JobFileRefusal::Invalid(problems) => {
+                let first = problems.first().map(|one| format!("line {}: {}", one.line, one.message));
+                let message = first.unwrap_or_else(|| "it is not a job".to_owned());
+                let mut made = made(StatusCode::UNPROCESSABLE_ENTITY, "bad_job_file", message)
+                    .help("`problems` has each mistake with its place; POST /api/v1/spec/check says the same");
+                made.0.problems = problems;
+                made
+            }
+            JobFileRefusal::Failed(why) => made(StatusCode::SERVICE_UNAVAILABLE, "not_written", why)
+                .help("read it with GET /api/v1/jobs/{name}/definition, and try again; the server's log may say more"),
+        }
     }
 
     pub(crate) fn no_such_revision(job: &JobName, revision: u32) -> ApiError {
@@ -371,11 +451,8 @@ impl From<Refusal> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Inner { status, code, message, help, header, detail } = *self.0;
-        if let Some(detail) = detail {
-            tracing::warn!(code, detail, "request failed");
-        }
-        let body = ErrorBody { error: ErrorShape { code, message, help } };
+        let (status, header) = (self.0.status, self.0.header.clone());
+        let body = ErrorBody { error: self.into_shape() };
         let mut response = (status, axum::Json(body)).into_response();
         if let Some((name, value)) = header {
             response.headers_mut().insert(name, value);

@@ -147,6 +147,13 @@ impl<S: Send + Sync> FromRequestParts<S> for KeyHeader {
 }
 
 impl KeyHeader {
+    /// The key of one job of many that a request is about.
+    pub(crate) fn for_job(&self, job: &JobName, request: &str) -> Option<IdempotencyKey> {
+        let mut text = self.0?.as_bytes().to_vec();
+        text.extend_from_slice(job.as_str().as_bytes());
+        KeyHeader(Some(blake3::hash(&text))).for_request(request)
+    }
+
     /// The key together with what is asked for, as text in a fixed form.
     pub(crate) fn for_request(self, request: &str) -> Option<IdempotencyKey> {
         let key = u128::from_le_bytes(*self.0?.as_bytes().first_chunk()?);

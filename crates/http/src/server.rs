@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Command, Executor, GroupName, Holding, JobName, Millis, Refusal, Reply, RunId, RunStatus, StepRecord,
-    Waiting,
+    Command, Executor, Footprint, GroupName, Holding, JobName, Millis, Overlap, Refusal, Reply, RunId,
+    RunStatus, StepRecord, Waiting,
 };
-use cadran_spec::ReadOptions;
+use cadran_spec::{Diagnostic, ReadOptions};
 use futures::future::BoxFuture;
 use tokio::sync::broadcast;
 
+use crate::job_file::{ExpectedFile, JobFileRefusal, JobFileSaved};
 use crate::{EventLog, Lists};
 
 /// What the API asks of the running server. Records are read from the store and logs from their files; everything
@@ -60,6 +61,30 @@ pub trait Server: Send + Sync + 'static {
     /// The text of a job file, by its place below the jobs directory; `None` when it is gone. May block on the disk.
     fn job_file(&self, _source: &str) -> Option<String> {
         None
+    }
+
+    /// Whether job files are written here.
+    fn may_write_jobs(&self) -> bool {
+        false
+    }
+
+    /// Writes the file of a job, or removes it (`None`). Answers when the job is in force, or gone.
+    fn write_job_file(
+        &self,
+        _job: JobName,
+        _text: Option<String>,
+        _expected: ExpectedFile,
+    ) -> BoxFuture<'static, Result<JobFileSaved, JobFileRefusal>> {
+        Box::pin(std::future::ready(Err(JobFileRefusal::ReadOnly)))
+    }
+
+    /// The conflicts that a job would have if it declared this instead of what it declares.
+    fn conflicts_with(
+        &self,
+        _job: JobName,
+        _declared: Option<(Footprint, Overlap)>,
+    ) -> Result<Vec<JobConflict>, Refusal> {
+        Ok(Vec::new())
     }
 
     /// The wall clock.
@@ -158,6 +183,22 @@ pub struct FileProblem {
     pub help: Option<String>,
     /// All of it as text for a terminal, with the offending line underlined.
     pub rendered: String,
+}
+
+impl FileProblem {
+    /// What the reader found in the text of a file.
+    pub fn new(file: &str, text: &str, found: Diagnostic) -> FileProblem {
+        FileProblem {
+            file: file.to_owned(),
+            line: found.line,
+            column: found.column,
+            severity: found.severity.word().to_owned(),
+            code: found.code.word().to_owned(),
+            rendered: found.render(file, text, false),
+            message: found.message,
+            help: found.help,
+        }
+    }
 }
 
 /// How the server is.

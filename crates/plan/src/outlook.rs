@@ -21,6 +21,9 @@ const COUNTED_MS: Millis = 3_600_000;
 /// More than that is not indexed at a time: 80 MB. Fleets that dense are counted as far as the index goes.
 const COUNTED_RUNS_MAX: usize = 20_000_000;
 
+/// Dues that one answer counts: some seconds of work.
+const COUNTED_TOTAL_MAX: u64 = 50_000_000;
+
 const MINUTE_MS: Millis = 60_000;
 
 /// The future at one moment. See [`Planner::outlook`](crate::Planner::outlook).
@@ -83,6 +86,7 @@ impl Outlook {
         let mut index = self.present();
         let mut buffers = Buffers::default();
         let mut counts = Vec::with_capacity(minutes);
+        let mut total = 0;
         for n in 0..minutes as Millis {
             let start = from.saturating_add(n.saturating_mul(MINUTE_MS));
             let end = start.saturating_add(MINUTE_MS);
@@ -94,7 +98,12 @@ impl Outlook {
                 let window = Window::new(start, start.saturating_add(COUNTED_MS));
                 index = Arc::new(build(&self.fleet, window, &mut buffers));
             }
-            counts.push(self.count(&index, start, end));
+            let count = self.count(&index, start, end);
+            counts.push(count);
+            total += u64::from(count);
+            if total > COUNTED_TOTAL_MAX {
+                break;
+            }
         }
         counts
     }

@@ -150,13 +150,13 @@ pub(crate) async fn definition(
 pub(crate) async fn revisions(source: &impl Source, job: JobId) -> Result<Vec<u32>, StoreError> {
     let sql = "select cast(revision as bigint) as revision from definitions where job = $1 \
          union select cast(revision as bigint) from jobs where job = $1 order by revision";
+    let question = Question::new("revisions", sql).about(format_args!("job {job}")).int(job.0.into());
     let mut found = Vec::new();
-    let note = &mut |row: &dyn Fields| {
-        found.push(row.int(0)? as u32);
-        Ok(())
-    };
     source
-        .each(Question::new("revisions", sql).about(format_args!("job {job}")).int(job.0.into()), note)
+        .each(question, &mut |row| {
+            found.push(row.int(0)? as u32);
+            Ok(())
+        })
         .await?;
     Ok(found)
 }

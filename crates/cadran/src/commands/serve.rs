@@ -78,6 +78,9 @@ pub struct Args {
     /// Let executors add, change and remove no jobs (`addJob`, `updateJob`, `removeJob` of XXL-JOB 3.5).
     #[arg(long)]
     no_executor_jobs: bool,
+    /// Change no job files, neither for the API nor for executors: they come from elsewhere, such as a repository.
+    #[arg(long)]
+    read_only_jobs: bool,
     /// Milliseconds between two looks at what executors have; waits for lost work shrink with it.
     #[arg(long, hide = true)]
     executor_look_ms: Option<u64>,
@@ -279,14 +282,10 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let orders = dispatcher(local.clone(), remote, hub.clone());
     let running = server::start(loop_handle.clone(), clock, engine, store.clone(), orders)?;
     let watch = job_folder::watch(folder, loop_handle.clone(), problems.clone(), running.events.clone())?;
-    if !args.no_executor_jobs {
-        executors.let_write(JobFiles::new(
-            &jobs,
-            reading.clone(),
-            watch.caller(),
-            loop_handle,
-            store.clone(),
-        ));
+    let job_files = JobFiles::new(&jobs, reading.clone(), watch.caller(), loop_handle, store.clone());
+    let job_files = (!args.read_only_jobs).then(|| Arc::new(job_files));
+    if let Some(job_files) = job_files.clone().filter(|_| !args.no_executor_jobs) {
+        executors.let_write(job_files);
     }
     let pruner = Pruner::new(options.retention, store.clone(), logs.clone());
     let pruner = pruner.with_lists(running.lists.clone());
@@ -295,7 +294,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
 
     let api_facade =
         ApiFacade::new(&running, problems).with_executors(executors.clone()).with_local(local.clone());
-    let api_facade = Arc::new(api_facade.with_disk(disk).with_job_files(&jobs, reading));
+    let api_facade = Arc::new(api_facade.with_disk(disk).with_job_files(&jobs, reading, job_files));
     let sessions = Sessions::open(&args.data.join("sessions.json"));
     let api =
         ApiState::new(api_facade, store, logs, token.hash()).with_sessions(sessions, args.host_name.clone());

@@ -3,10 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cadran_core::{Command, Holding, JobId, JobName, Millis, Refusal, Reply, RunId, StepRecord, Waiting};
+use cadran_core::{
+    Command, Footprint, Holding, JobId, JobName, Millis, Overlap, Refusal, Reply, RunId, StepRecord, Waiting,
+};
 use cadran_engine::Engine;
 use cadran_exec::Local;
-use cadran_http::{EventLog, ExecutorGroup, FileProblem, Health, JobConflict, Lists, Server};
+use cadran_http::{
+    EventLog, ExecutorGroup, ExpectedFile, FileProblem, Health, JobConflict, JobFileRefusal, JobFileSaved,
+    Lists, Server,
+};
 use cadran_spec::{RESOURCES_FILE, ReadOptions, Resources};
 use futures::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -15,7 +20,7 @@ use super::clock;
 use super::exclusions::exclusions;
 use super::health::{self, HealthMonitor};
 use super::retention::DiskReport;
-use super::{Executors, LoopHandle, Problems, Running, fault};
+use super::{Executors, JobFiles, LoopHandle, Problems, Running, fault};
 
 /// A week: what an answer about the future may cover. More is a question for one job's calendar.
 const UPCOMING_MS_MAX: Millis = 7 * 86_400_000;
@@ -34,6 +39,8 @@ pub struct ApiFacade {
     disk: DiskReport,
     jobs: PathBuf,
     reading: ReadOptions,
+    /// Without it nobody writes job files.
+    job_files: Option<Arc<JobFiles>>,
 }
 
 /// Which jobs can exclude which, until a job changes.
@@ -59,6 +66,7 @@ impl ApiFacade {
             disk: DiskReport::default(),
             jobs: PathBuf::new(),
             reading: ReadOptions::default(),
+            job_files: None,
         }
     }
 
@@ -81,8 +89,14 @@ impl ApiFacade {
     }
 
     /// With the folder of job files and the way they are read.
-    pub fn with_job_files(mut self, jobs: &Path, reading: ReadOptions) -> ApiFacade {
+    pub fn with_job_files(
+        mut self,
+        jobs: &Path,
+        reading: ReadOptions,
+        writer: Option<Arc<JobFiles>>,
+    ) -> ApiFacade {
         (self.jobs, self.reading) = (jobs.to_owned(), reading);
+        self.job_files = writer;
         self
     }
 
@@ -123,6 +137,19 @@ impl ApiFacade {
         let Some((job, outlook)) = self.loop_handle.query(query)? else { return Ok(Vec::new()) };
         let dues = outlook.dues_of(job, from, to, limit);
         Ok(dues.into_iter().map(|due| (due, name.clone())).collect())
+    }
+}
+
+impl ApiFacade {
+    /// What jobs declare to touch, by name.
+    fn declared(&self) -> Result<Vec<(String, Footprint, Overlap)>, Refusal> {
+        self.query(|engine| {
+            let jobs = engine.catalog().touching();
+            let jobs = jobs.filter_map(|(name, body, policy)| {
+                Some((name.to_string(), body.footprint.as_written()?, policy.overlap))
+            });
+            jobs.collect()
+        })
     }
 }
 
@@ -176,17 +203,42 @@ impl Server for ApiFacade {
         if let Some(known) = known.as_ref().filter(|known| known.generation == generation) {
             return Ok((known.list.clone(), known.cut));
         }
-        let declared = self.query(|engine| {
-            let jobs = engine.catalog().touching();
-            let jobs = jobs.filter_map(|(name, body, policy)| {
-                Some((name.to_string(), body.footprint.as_written()?, policy.overlap))
-            });
-            jobs.collect::<Vec<_>>()
-        })?;
+        let declared = self.declared()?;
         // Compared here, not in the loop, which has runs to start.
         let (list, cut) = exclusions(declared);
         let made = known.insert(KnownConflicts { generation, list: Arc::new(list), cut });
         Ok((made.list.clone(), made.cut))
+    }
+
+    fn conflicts_with(
+        &self,
+        job: JobName,
+        declares: Option<(Footprint, Overlap)>,
+    ) -> Result<Vec<JobConflict>, Refusal> {
+        let mut declared = self.declared()?;
+        let name = job.to_string();
+        declared.retain(|(other, ..)| *other != name);
+        declared.extend(declares.map(|(footprint, overlap)| (name.clone(), footprint, overlap)));
+        let (mut list, _) = exclusions(declared);
+        list.retain(|row| row.job == name || row.other == name);
+        Ok(list)
+    }
+
+    fn may_write_jobs(&self) -> bool {
+        self.job_files.is_some()
+    }
+
+    fn write_job_file(
+        &self,
+        job: JobName,
+        text: Option<String>,
+        expected: ExpectedFile,
+    ) -> BoxFuture<'static, Result<JobFileSaved, JobFileRefusal>> {
+        let (writer, reading) = (self.job_files.clone(), self.read_options());
+        Box::pin(async move {
+            let writer = writer.ok_or(JobFileRefusal::ReadOnly)?;
+            writer.save(&job, text, expected, &reading).await
+        })
     }
 
     fn file_problems(&self) -> Vec<FileProblem> {

@@ -90,8 +90,8 @@ impl Executors {
     }
 
     /// Lets executors write jobs.
-    pub fn let_write(&self, files: JobFiles) {
-        let _ = self.files.set(Arc::new(files));
+    pub fn let_write(&self, files: Arc<JobFiles>) {
+        let _ = self.files.set(files);
     }
 
     /// The executors, by group.

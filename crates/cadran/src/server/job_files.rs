@@ -29,7 +29,7 @@ const FILES_MAX: usize = 10_000;
 const NAMES_MAX: usize = FILES_MAX;
 
 /// How long a file may take to come into force, and a call may wait for the one before it.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Writes, changes and removes job files for executors.
 pub struct JobFiles {
@@ -52,6 +52,16 @@ impl JobFiles {
         store: Store,
     ) -> JobFiles {
         JobFiles { root: root.to_owned(), reading, caller, loop_handle, store, writing: Mutex::new(()) }
+    }
+
+    /// The jobs folder.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where jobs are on record.
+    pub(super) fn store(&self) -> &Store {
+        &self.store
     }
 
     /// Makes a job, and says its number. Its schedule rests.
@@ -100,7 +110,7 @@ impl JobFiles {
         Ok(())
     }
 
-    async fn lock(&self) -> Result<MutexGuard<'_, ()>, String> {
+    pub(super) async fn lock(&self) -> Result<MutexGuard<'_, ()>, String> {
         let busy = |_| "too many jobs are being written; try again in a moment".to_owned();
         timeout(WRITE_TIMEOUT, self.writing.lock()).await.map_err(busy)
     }
@@ -174,7 +184,7 @@ impl JobFiles {
     }
 
     /// Writes a file, whole or not at all, and waits until it counts.
-    async fn write(&self, path: &Path, text: &str) -> Result<(), String> {
+    pub(super) async fn write(&self, path: &Path, text: &str) -> Result<(), String> {
         let (path, text, caller) = (path.to_owned(), text.to_owned(), self.caller.clone());
         blocking(move || {
             put(&path, &text).map_err(|error| format!("the job's file cannot be written: {error}"))?;
@@ -183,7 +193,7 @@ impl JobFiles {
         .await
     }
 
-    async fn delete(&self, path: &Path) -> Result<(), String> {
+    pub(super) async fn delete(&self, path: &Path) -> Result<(), String> {
         let (path, caller) = (path.to_owned(), self.caller.clone());
         blocking(move || {
             match fs::remove_file(&path) {

@@ -14,6 +14,7 @@ mod fault;
 pub mod health;
 pub mod inbox;
 mod indexer;
+mod job_definitions;
 mod job_files;
 pub mod job_folder;
 pub mod metrics;

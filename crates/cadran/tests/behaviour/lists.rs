@@ -92,7 +92,7 @@ fn jobs_are_filtered_and_sorted_in_one_look() {
     assert!(server.stop().success());
 }
 
-// covers: endpoint GET /api/v1/{runs,history,skips,dues,stats}
+// covers: endpoint GET /api/v1/{runs,history,skips,dues,stats,forecast}
 #[test]
 fn runs_and_dues_are_found_by_what_became_of_them() {
     let home = Home::new();
@@ -117,7 +117,11 @@ fn runs_and_dues_are_found_by_what_became_of_them() {
     );
 
     assert!(server.post("/api/v1/jobs/beat/pause", "").0 < 300);
-    // Runs that were promised before the pause are skipped by themselves, dues after it as a stretch.
+    // Runs that were promised before the pause are skipped by themselves, later dues as a stretch that is counted at its end.
+    let now = || good(&server, "/api/v1/jobs?limit=1")["as_of_ms"].as_i64().unwrap();
+    let paused_at = now();
+    wait_for("dues beyond the pre-read", || (now() > paused_at + 8_000).then_some(()));
+    assert!(server.post("/api/v1/jobs/beat/resume", "").0 < 300);
     wait_for("skips", || {
         let skips = good(&server, "/api/v1/skips?job=beat&reason=paused");
         skips["skips"].as_array().is_some_and(|skips| !skips.is_empty()).then_some(())
@@ -143,7 +147,6 @@ fn runs_and_dues_are_found_by_what_became_of_them() {
     assert!(outcomes.contains(&"run") && outcomes.contains(&"skip"), "{dues}");
     let second = good(&server, &format!("/api/v1/dues?job=beat&from={start}&to={}&limit=1&offset=1", to + 1));
     assert_eq!((&second["dues"][0], &second["next_offset"]), (&dues["dues"][1], &json!(2)));
-    assert!(server.post("/api/v1/jobs/beat/resume", "").0 < 300);
     let ahead = wait_for("dues to come", || {
         let ahead = good(&server, "/api/v1/dues?job=beat");
         Some(ahead).filter(|ahead| ahead["next_offset"].is_i64())
@@ -152,6 +155,10 @@ fn runs_and_dues_are_found_by_what_became_of_them() {
     let far = good(&server, "/api/v1/dues?job=beat&from=2099-01-01T00:00:00Z&to=2099-01-01T00:00:03Z");
     assert_eq!(far["dues"].as_array().unwrap().len(), 3, "{far}");
     assert!(far["dues"].as_array().unwrap().iter().all(|due| due["outcome"] == "to_come"));
+
+    let week = good(&server, "/api/v1/forecast?minutes=10080&step=1h");
+    let hours: Vec<i64> = week["runs"].as_array().unwrap().iter().filter_map(Value::as_i64).collect();
+    assert_eq!((hours.len(), hours.iter().sum::<i64>()), (168, 7 * 86_400), "a run each second of a week");
 
     let stats = good(&server, "/api/v1/stats?job=beat&step=1h");
     let skipped = stats["all"]["reasons"]["paused"].as_i64();

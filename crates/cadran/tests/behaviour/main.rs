@@ -8,6 +8,7 @@ mod support;
 
 mod clients;
 mod container_steps;
+mod definitions;
 mod endpoints;
 mod flow;
 mod footprints;

@@ -1,5 +1,25 @@
 // Made from the OpenAPI document by `cargo xtask page`. Do not edit.
 
+export type BulkBody = {
+  dry_run?: boolean;
+  filter?: (JobFilterFields | null);
+  names?: (string)[] | null;
+  params?: Record<string, unknown>;
+};
+
+export type BulkDone = {
+  dry_run: boolean;
+  results: (BulkResult)[];
+  total: number;
+};
+
+export type BulkResult = {
+  error?: (ErrorShape | null);
+  job: string;
+  result: string;
+  run?: string | null;
+};
+
 export type CheckBody = {
   name?: string | null;
   text: string;
@@ -48,9 +68,35 @@ export type ConflictPage = {
 };
 
 export type Definition = {
+  etag?: string | null;
   revision: number;
   source: string;
   text?: string | null;
+  writable: boolean;
+};
+
+export type DefinitionBody = {
+  text: string;
+};
+
+export type DefinitionDiff = {
+  changes: (MeaningChange)[];
+  from: number;
+  job: string;
+  to: number;
+};
+
+export type DefinitionRemoved = {
+  job: string;
+  source: string;
+};
+
+export type DefinitionSaved = {
+  etag: string;
+  job: string;
+  problems: (ProblemItem)[];
+  revision: number;
+  source: string;
 };
 
 export type DiskUse = {
@@ -95,6 +141,7 @@ export type ErrorShape = {
   code: string;
   help?: string | null;
   message: string;
+  problems?: (ProblemItem)[];
 };
 
 export type ExecutorItem = {
@@ -123,6 +170,7 @@ export type Forecast = {
   from: string;
   from_ms: i64;
   runs: (number)[];
+  step_ms: i64;
 };
 
 export type Graph = {
@@ -186,6 +234,15 @@ export type JobDetail = (JobItem & {
   steps: (JobStepItem)[];
   timeout_ms?: (i64 | null);
 });
+
+export type JobFilterFields = {
+  executor?: string | null;
+  label?: string | null;
+  last?: string | null;
+  problem?: boolean | null;
+  state?: string | null;
+  text?: string | null;
+};
 
 export type JobItem = {
   description?: string;
@@ -270,10 +327,30 @@ export type MatchPage = {
   total: number;
 };
 
+export type MeaningChange = {
+  after?: string | null;
+  before?: string | null;
+  path: string;
+};
+
 export type ParamItem = {
   default: string;
   name?: string | null;
   required: boolean;
+};
+
+export type Planned = {
+  changes: (MeaningChange)[];
+  conflicts_gained: (ConflictItem)[];
+  conflicts_lost: (ConflictItem)[];
+  dues_after: (PreviewDue)[];
+  dues_before: (PreviewDue)[];
+  exists: boolean;
+  hours_after: (number)[];
+  hours_before: (number)[];
+  job?: string | null;
+  ok: boolean;
+  problems: (ProblemItem)[];
 };
 
 export type PolicyItem = {
@@ -325,6 +402,12 @@ export type RecordedDueItem = {
   reason?: string | null;
   run?: string | null;
   status?: string | null;
+};
+
+export type Revisions = {
+  job: string;
+  revision: number;
+  revisions: (number)[];
 };
 
 export type RunDetail = (RunItem & {

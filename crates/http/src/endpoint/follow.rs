@@ -118,7 +118,7 @@ impl Said {
             Said::Bytes { attempt, next, bytes } => {
                 let data =
                     json!({ "attempt": attempt, "next": next, "text": String::from_utf8_lossy(&bytes) });
-                format!("event: log\ndata: {data}\n\n").into()
+                format!("id: {attempt}:{next}\nevent: log\ndata: {data}\n\n").into()
             }
             Said::Ended(status) => {
                 format!("event: end\ndata: {}\n\n", json!({ "status": status.word() })).into()

@@ -311,7 +311,7 @@ pub(super) async fn resume(
 
 /// Parameter values: `{"name": "value"}` or `["first", "second"]`. Numbers and booleans count as their text.
 #[derive(Debug, Default, PartialEq)]
-struct Params(Vec<(Box<str>, Box<str>)>);
+pub(super) struct Params(pub(super) Vec<(Box<str>, Box<str>)>);
 
 impl<'de> Deserialize<'de> for Params {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Params, D::Error> {

@@ -105,12 +105,25 @@ pub(super) struct LogFields {
     /// Only the last so many lines, at most 10000.
     tail: Option<u32>,
     /// Go on with what the step prints until it has ended: as plain text, or as server-sent events when the request
-    /// accepts `text/event-stream`. Without `attempt` later attempts follow too.
+    /// accepts `text/event-stream`. Without `attempt` later attempts follow too. Events have the id `ATTEMPT:BYTE`; who
+    /// sends the last one as `Last-Event-ID` goes on there.
     follow: Option<bool>,
 }
 
 /// A tail is for a screen; who wants more wants the log.
 const TAIL_LINES_MAX: u32 = 10_000;
+
+/// Where a stream of events broke off: the attempt and the byte to go on with, from its last id.
+fn resumed(headers: &HeaderMap) -> Result<Option<(u32, u64)>, ApiError> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let read = |text: &str| {
+        let (attempt, at) = text.split_once(':')?;
+        Some((attempt.parse().ok()?, at.parse().ok()?))
+    };
+    let text = value.to_str().unwrap_or_default();
+    let allowed = "the `id` of an event of this stream, ATTEMPT:BYTE";
+    read(text).map(Some).ok_or_else(|| ApiError::bad_field("Last-Event-ID", text, allowed))
+}
 
 /// Answers the log of a step as it is, byte for byte. `Range` is honoured.
 #[utoipa::path(
@@ -172,8 +185,12 @@ pub(super) async fn read(
         let attempt = fields.attempt.or(file.map(|file| file.attempt)).unwrap_or(1);
         let share = wanted_share.or(file.and_then(|file| file.share));
         let only = fields.attempt.is_some();
-        let wish =
-            follow::Wish { run, step, attempt, share, is_child: name.share.is_some(), only, from: start };
+        // Who comes back goes on where its stream broke off.
+        let (attempt, from) = match resumed(&headers)? {
+            Some(at) => at,
+            None => (attempt, start),
+        };
+        let wish = follow::Wish { run, step, attempt, share, is_child: name.share.is_some(), only, from };
         let events = headers.get(ACCEPT).is_some_and(|accept| {
             accept.as_bytes().windows(b"text/event-stream".len()).any(|part| part == b"text/event-stream")
         });

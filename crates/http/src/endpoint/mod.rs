@@ -1,3 +1,5 @@
+mod bulk;
+mod definition;
 mod due;
 mod event;
 mod executor;
@@ -7,6 +9,7 @@ mod history;
 mod job;
 mod line;
 mod log;
+mod plan;
 mod run;
 mod service;
 mod session;
@@ -31,6 +34,7 @@ use utoipa_axum::routes;
 use crate::ApiState;
 use crate::error::ApiError;
 use crate::guard::guard;
+pub use definition::etag;
 use service::OpenApiText;
 
 /// The page and the API: every endpoint, closed but for `/health`, the two paths below it, and signing in.
@@ -79,7 +83,13 @@ fn endpoints() -> OpenApiRouter<ApiState> {
         .routes(routes!(why_at::why_at))
         .routes(routes!(spec::check))
         .routes(routes!(spec::preview))
-        .routes(routes!(spec::definition))
+        .routes(routes!(definition::show, definition::save, definition::remove))
+        .routes(routes!(definition::revisions))
+        .routes(routes!(definition::diff))
+        .routes(routes!(plan::plan))
+        .routes(routes!(bulk::pause))
+        .routes(routes!(bulk::resume))
+        .routes(routes!(bulk::trigger))
         .routes(routes!(session::list))
         .routes(routes!(session::end))
         .routes(routes!(session::make_code))

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::error::{ApiError, ErrorBody};
-use crate::request::{self, Fields, JobAt, JsonBody, NoFields};
+use crate::request::{self, Fields, JsonBody, NoFields};
 use crate::view::ProblemItem;
 use crate::{ApiState, FileProblem, instant};
 
@@ -16,9 +16,9 @@ use crate::{ApiState, FileProblem, instant};
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckBody {
     /// Its text.
-    text: String,
+    pub(super) text: String,
     /// The job's name, unless the file says another.
-    name: Option<String>,
+    pub(super) name: Option<String>,
 }
 
 /// What a job file would mean.
@@ -53,7 +53,7 @@ pub(super) struct CheckedSchedule {
 #[derive(Serialize, ToSchema)]
 pub(super) struct PreviewDue {
     due: String,
-    due_ms: Millis,
+    pub(super) due_ms: Millis,
     /// The time in the schedule's zone, with its offset.
     local: String,
     /// What a change of the clocks does there, if one does.
@@ -78,7 +78,7 @@ pub(super) async fn check(
     let name = request::job_field(body.name.as_deref())?.map_or("job".to_owned(), |name| name.to_string());
     let file = format!("{name}.yaml");
     let shown = |found: Vec<Diagnostic>| -> Vec<ProblemItem> {
-        found.into_iter().map(|one| ProblemItem::from(problem(&file, &body.text, one))).collect()
+        found.into_iter().map(|one| ProblemItem::from(FileProblem::new(&file, &body.text, one))).collect()
     };
     let parsed = match read_job(body.text.as_bytes(), &name, &state.server.read_options()) {
         Ok(parsed) => parsed,
@@ -114,19 +114,6 @@ pub(super) async fn check(
         dues: next(&starts, state.server.now(), DUES),
         problems: shown(parsed.warnings),
     }))
-}
-
-fn problem(file: &str, text: &str, found: Diagnostic) -> FileProblem {
-    FileProblem {
-        file: file.to_owned(),
-        line: found.line,
-        column: found.column,
-        severity: found.severity.word().to_owned(),
-        code: found.code.word().to_owned(),
-        rendered: found.render(file, text, false),
-        message: found.message,
-        help: found.help,
-    }
 }
 
 /// Which schedule, from when, how many dues.
@@ -183,38 +170,8 @@ pub(super) async fn preview(
     }))
 }
 
-/// The text of a job's file.
-#[derive(Serialize, ToSchema)]
-pub(super) struct Definition {
-    /// Relative to the jobs directory.
-    source: String,
-    /// As it is on disk at this moment. An edit with an error stands here and is not in force.
-    text: Option<String>,
-    /// The revision that is in force.
-    revision: u32,
-}
-
-/// Shows the file that a job comes from.
-#[utoipa::path(
-    get, path = "/api/v1/jobs/{name}/definition", tag = "jobs", operation_id = "show_definition",
-    params(("name" = String, Path, description = "The job's name.")),
-    responses((status = 200, body = Definition, description = "The file."), (status = "default", body = ErrorBody, description = "What went wrong.")),
-)]
-pub(super) async fn definition(
-    State(state): State<ApiState>,
-    JobAt(name): JobAt,
-    Fields(NoFields {}): Fields<NoFields>,
-) -> Result<Json<Definition>, ApiError> {
-    let job = state.store.job(&name).await.map_err(ApiError::store)?;
-    let put = job.ok_or_else(|| ApiError::no_such_job(&name))?.put;
-    let (server, source) = (state.server.clone(), put.source.clone());
-    let read = tokio::task::spawn_blocking(move || server.job_file(&source));
-    let text = read.await.map_err(ApiError::bug)?;
-    Ok(Json(Definition { source: put.source.to_string(), text, revision: put.revision }))
-}
-
 /// The dues of all schedules together, each instant once.
-fn next(schedules: &[&Schedule], from: Millis, count: usize) -> Vec<PreviewDue> {
+pub(super) fn next(schedules: &[&Schedule], from: Millis, count: usize) -> Vec<PreviewDue> {
     let mut dues = Vec::new();
     let mut after = from;
     while dues.len() < count {

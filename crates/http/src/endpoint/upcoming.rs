@@ -89,12 +89,18 @@ pub(super) async fn upcoming(
 pub(super) struct ForecastFields {
     /// From this instant; now unless given.
     from: Option<String>,
-    /// How many minutes, 1 to 1440; 60 unless given.
+    /// How many minutes, 1 to 10080 (a week); 60 unless given.
     minutes: Option<u32>,
+    /// What one number counts: whole minutes, such as `5m` or `1h`; `1m` unless given. At most 1440 numbers.
+    step: Option<String>,
 }
 
-/// A day: one number a minute is a small answer.
-const MINUTES_MAX: u32 = 1440;
+const MINUTES_MAX: u32 = 7 * 24 * 60;
+
+/// A day by the minute, or a week by seven: a small answer.
+const STEPS_MAX: usize = 1_440;
+
+const MINUTE_MS: Millis = 60_000;
 const MINUTES_DEFAULT: u32 = 60;
 
 /// Runs expected per minute.
@@ -102,12 +108,14 @@ const MINUTES_DEFAULT: u32 = 60;
 pub(super) struct Forecast {
     from: String,
     from_ms: Millis,
-    /// How many runs each minute after `from` is expected to start; those of paused jobs are not. Fewer minutes than
+    /// What one number of `runs` counts.
+    step_ms: Millis,
+    /// How many runs each step after `from` is expected to start; those of paused jobs are not. Fewer steps than
     /// asked for where the fleet is too dense to look that far.
     runs: Vec<u64>,
 }
 
-/// Counts the runs expected in each minute to come.
+/// Counts the runs expected in each minute, or longer step, to come.
 #[utoipa::path(
     get, path = "/api/v1/forecast", tag = "upcoming", operation_id = "forecast",
     params(ForecastFields),
@@ -128,6 +136,15 @@ pub(super) async fn forecast(
             return Err(ApiError::bad_field("minutes", &minutes.to_string(), &allowed));
         }
     };
-    let runs = state.server.forecast(from, minutes)?;
-    Ok(Json(Forecast { from: instant::to_text(from), from_ms: from, runs }))
+    let step_ms = request::span_field("step", fields.step.as_deref())?.unwrap_or(MINUTE_MS);
+    let step = usize::try_from(step_ms / MINUTE_MS).unwrap_or_default();
+    if step == 0 || step_ms % MINUTE_MS != 0 || minutes.div_ceil(step) > STEPS_MAX {
+        let allowed = format!("whole minutes, so long that {STEPS_MAX} of them cover the window");
+        return Err(ApiError::bad_field("step", fields.step.as_deref().unwrap_or("1m"), &allowed));
+    }
+    let by_minute = state.server.forecast(from, minutes)?;
+    // A step that was not counted to its end would look like a quiet one.
+    let is_whole = |part: &&[u64]| part.len() == step || by_minute.len() == minutes;
+    let runs = by_minute.chunks(step).filter(is_whole).map(|part| part.iter().sum()).collect();
+    Ok(Json(Forecast { from: instant::to_text(from), from_ms: from, step_ms, runs }))
 }

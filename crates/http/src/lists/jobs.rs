@@ -149,6 +149,11 @@ impl Jobs {
         self.place(name).ok().map(|at| JobId(self.by_name[at]))
     }
 
+    /// How a job is.
+    pub(crate) fn word(&self, name: &JobName) -> Option<JobWord> {
+        self.find(name).and_then(|job| self.entry(job)).map(Entry::word)
+    }
+
     pub(crate) fn name(&self, job: JobId) -> Option<&JobName> {
         self.entry(job).map(|entry| &entry.name)
     }
@@ -217,6 +222,19 @@ impl Jobs {
         let page = &mut keys[first..];
         page.sort_unstable();
         (page.iter().filter_map(|(_, _, job)| row(*job)).collect(), total)
+    }
+
+    /// The names of all jobs that a filter names, at most `limit`, and how many there are.
+    pub(crate) fn names(&self, filter: &JobFilter, limit: usize) -> (Vec<JobName>, usize) {
+        let wanted = self.by_name.iter().filter_map(|job| self.entry(JobId(*job)));
+        let (mut names, mut total) = (Vec::new(), 0);
+        for entry in wanted.filter(|entry| entry.is_wanted(filter)) {
+            if names.len() < limit {
+                names.push(entry.name.clone());
+            }
+            total += 1;
+        }
+        (names, total)
     }
 
     /// For each job whether its runs are wanted by these labels and executor, by number. `None` when all are.

@@ -128,7 +128,10 @@ async fn queries_are_strict() {
         "/api/v1/skips?x",
         "/api/v1/upcoming?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z",
         "/api/v1/forecast?minutes=0",
+        "/api/v1/forecast?minutes=10081",
+        "/api/v1/forecast?step=90s",
         "/api/v1/forecast?minutes=1441",
+        "/api/v1/forecast?step=0",
         "/api/v1/problems?file=x",
     ];
     for target in rows {

@@ -167,9 +167,25 @@ async fn a_log_is_followed_as_events() {
     bench.change(update(40, RunStatus::Failed, vec![step("build", StepStatus::Failed, 1)])).await;
     assert_eq!(
         following.heard_all().await,
-        "event: log\ndata: {\"attempt\":1,\"next\":19,\"text\":\"esc \\u001b[31m\\r\\n\"}\n\n\
+        "id: 1:19\nevent: log\ndata: {\"attempt\":1,\"next\":19,\"text\":\"esc \\u001b[31m\\r\\n\"}\n\n\
          event: end\ndata: {\"status\":\"failed\"}\n\n"
     );
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_where_it_broke_off() {
+    let bench = Bench::new().await;
+    bench.write_log(run(10), 0, "build", 1, b"first\nsecond\n");
+    let from = async |id: &str| {
+        let headers = [("Accept", "text/event-stream"), ("Last-Event-ID", id)];
+        bench.wire().send("GET", &format!("{BUILD}?follow=true"), &headers, b"").await
+    };
+    let rest = from("1:6").await.text();
+    assert!(rest.contains("\"text\":\"second\\n\"") && !rest.contains("first"), "{rest}");
+    assert!(rest.contains("id: 1:13\n"), "{rest}");
+    let nothing = from("1:13").await.text();
+    assert!(!nothing.contains("event: log") && nothing.contains("event: end"), "{nothing}");
+    assert_eq!(from("soon").await.status, 400);
 }
 
 #[tokio::test]

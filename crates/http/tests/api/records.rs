@@ -170,7 +170,10 @@ async fn what_comes_is_listed() {
     assert_eq!(one["upcoming"].as_array().unwrap().len(), 1);
     assert_eq!(wire.get("/api/v1/upcoming?job=paused").await.json()["upcoming"], json!([]));
     let forecast = wire.get("/api/v1/forecast?minutes=3&from=0").await.json();
-    assert_eq!(forecast, json!({ "from": "1970-01-01T00:00:00.000Z", "from_ms": 0, "runs": [1, 1, 1] }));
+    assert_eq!(
+        forecast,
+        json!({ "from": "1970-01-01T00:00:00.000Z", "from_ms": 0, "step_ms": 60_000, "runs": [1, 1, 1] })
+    );
     assert_eq!(wire.get("/metrics").await.text(), "cadran_ticks_total 1\n");
     let problems = wire.get("/api/v1/problems").await.json();
     assert_eq!(problems["problems"][0]["help"], "did you mean `schedule`?");

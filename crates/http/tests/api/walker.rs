@@ -35,6 +35,15 @@ const ENDPOINTS: &[(&str, &str, &str, u16, u16)] = &[
     ("POST", "/api/v1/spec/check", "/api/v1/spec/check", 400, 401),
     ("GET", "/api/v1/schedules/preview", "/api/v1/schedules/preview?text=@daily", 200, 401),
     ("GET", "/api/v1/jobs/{name}/definition", "/api/v1/jobs/nightly/definition", 200, 401),
+    ("PUT", "/api/v1/jobs/{name}/definition", "/api/v1/jobs/nightly/definition", 400, 401),
+    ("DELETE", "/api/v1/jobs/{name}/definition", "/api/v1/jobs/nightly/definition", 428, 401),
+    ("GET", "/api/v1/jobs/{name}/revisions", "/api/v1/jobs/nightly/revisions", 200, 401),
+    ("GET", "/api/v1/jobs/{name}/diff", "/api/v1/jobs/nightly/diff?from=3", 200, 401),
+    ("POST", "/api/v1/spec/plan", "/api/v1/spec/plan", 400, 401),
+    // Without a body they are not understood; the tests of the binary send one.
+    ("POST", "/api/v1/jobs:pause", "/api/v1/jobs:pause", 422, 401),
+    ("POST", "/api/v1/jobs:resume", "/api/v1/jobs:resume", 422, 401),
+    ("POST", "/api/v1/jobs:trigger", "/api/v1/jobs:trigger", 422, 401),
     ("POST", "/api/v1/login-codes", "/api/v1/login-codes", 201, 401),
     ("GET", "/api/v1/session", "/api/v1/session", 200, 200),
     // Without a body it is not understood; see the tests of sessions.
