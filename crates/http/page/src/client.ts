@@ -21,11 +21,11 @@ export const session = signal<SessionState | undefined>(undefined);
 const ANSWER_MS_MAX = 30_000;
 
 /** Answers with one of the statuses in `alsoGood` are answers too: `/health` says what is wrong with 503. */
-export async function request<T>(method: string, path: string, body?: unknown, alsoGood: number[] = []): Promise<T> {
-  const init: RequestInit = { method, signal: AbortSignal.timeout(ANSWER_MS_MAX) };
+export async function request<T>(method: string, path: string, body?: unknown, alsoGood: number[] = [], headers: Record<string, string> = {}): Promise<T> {
+  const init: RequestInit = { method, headers, signal: AbortSignal.timeout(ANSWER_MS_MAX) };
   if (body !== undefined) {
     init.body = JSON.stringify(body);
-    init.headers = { "content-type": "application/json" };
+    init.headers = { ...headers, "content-type": "application/json" };
   }
   let response: Response;
   try {

@@ -275,6 +275,42 @@ test("a file is tried: its mistake at line 4, then its dues, and nothing is writ
   await tab.context.close();
 });
 
+test("an edit is planned, saved over the file that was read and over no other, and compared with the revision before", async () => {
+  const tab = await signedIn(browser, server);
+  server.write("edited.yaml", `schedule: "0 3 * * *"\nsteps:\n  - name: a\n    run: echo one\n`);
+  await tab.page.goto(`${server.url}/jobs`);
+  await tab.page.getByRole("link", { name: "edited" }).waitFor();
+  await tab.page.goto(`${server.url}/try?job=edited`);
+  const text = tab.page.getByLabel("Text of the file");
+  await tab.page.getByText("it means what is in force").waitFor();
+  await text.fill(`schedule: "0 * * * *"\nsteps:\n  - name: a\n    run: echo two\n`);
+  await tab.page.getByText("24 runs, 1 by what is in force.").waitFor();
+  await tab.page.locator("td", { hasText: "new" }).first().waitFor();
+  await tab.page.getByRole("button", { name: "Save the file" }).click();
+  await tab.page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
+  await tab.page.getByText("Saved; revision 2 is in force.").waitFor();
+  // Somebody else changes the file: what was read is not there any more.
+  server.write("edited.yaml", `schedule: "0 4 * * *"\nsteps:\n  - name: a\n    run: echo three\n`);
+  await text.fill(`schedule: "0 5 * * *"\nsteps:\n  - name: a\n    run: echo four\n`);
+  await tab.page.getByText("The server would take it as edited").waitFor();
+  await tab.page.getByRole("button", { name: "Save the file" }).click();
+  await tab.page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
+  await tab.page.getByRole("dialog").getByRole("alert").waitFor();
+  await tab.page.keyboard.press("Escape");
+  await tab.page.goto(`${server.url}/jobs/edited`);
+  await tab.page.getByText("File and revisions").click();
+  await tab.page.getByText("echo three").first().waitFor();
+  // A new job, whose name nobody has.
+  await tab.page.goto(`${server.url}/try`);
+  await tab.page.getByLabel("Name of the job").fill("created");
+  await tab.page.getByRole("button", { name: "Create the job" }).click();
+  await tab.page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+  await tab.page.waitForURL(/\/jobs\/created/);
+  await tab.page.getByRole("heading", { name: "created" }).waitFor();
+  assert.deepEqual(tab.wrong.filter((line) => !/4(09|12)/.test(line)), []);
+  await tab.context.close();
+});
+
 test("a job file with a mistake is shown with its line", async () => {
   const tab = await signedIn(browser, server);
   await tab.page.goto(`${server.url}/problems`);

@@ -1,71 +1,68 @@
 // Something done to many jobs at once, after a look at what it would do.
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
-import type { JobItem, JobPage } from "../api";
-import { ApiFailure, get, post, query } from "../client";
+import type { BulkDone } from "../api";
+import { ApiFailure, request } from "../client";
+import { asFailure } from "../data";
 import { Dialog, Failure } from "../parts";
 import { countText } from "../time";
-import { asFailure } from "../data";
 
 export type BulkAct = "pause" | "resume" | "trigger";
 
 /** Names, or everything that a filter finds. */
 export type Which = { names: string[] } | { filter: Record<string, string> };
 
-/** Jobs that one command may touch. */
-const JOBS_MAX = 5000;
 const NAMES_SHOWN = 200;
 
-const WORDS: Record<BulkAct, { title: string; text: string }> = {
-  pause: { title: "Pause", text: "No due of these starts until it is resumed. Runs that are on go on." },
-  resume: { title: "Resume", text: "Their schedules go on from now." },
-  trigger: { title: "Run", text: "Each of these gets one run, now, with the parameters of its file." },
+const WORDS: Record<BulkAct, { title: string; text: string; already: string }> = {
+  pause: { title: "Pause", text: "No due of these starts until it is resumed. Runs that are on go on.", already: "paused already" },
+  resume: { title: "Resume", text: "Their schedules go on from now.", already: "not paused" },
+  trigger: { title: "Run", text: "Each of these gets one run, now, with the parameters of its file.", already: "run already" },
 };
 
-/** Whether there is something to do for a job in this state. */
-const isMoved = (act: BulkAct, job: JobItem): boolean => (act === "pause" ? job.state !== "paused" : act === "resume" ? job.state === "paused" : true);
+/** The body that names the jobs: an empty filter is none, and a flag is a flag. */
+function bodyOf(which: Which): Record<string, unknown> {
+  if ("names" in which) return { names: which.names };
+  const { problem, ...texts } = which.filter;
+  const filter: Record<string, unknown> = Object.fromEntries(Object.entries(texts).filter(([, value]) => value !== ""));
+  if (problem === "true") filter.problem = true;
+  return { filter };
+}
 
 export function Bulk({ act, which, onClose }: { act: BulkAct; which: Which; onClose: (isDone: boolean) => void }): JSX.Element {
-  const [jobs, setJobs] = useState<JobItem[]>();
+  const [dry, setDry] = useState<BulkDone>();
   const [failure, setFailure] = useState<ApiFailure>();
   const [isDone, setDone] = useState(false);
+  // Asked for twice, as after a lost answer, it is done once.
+  const key = useRef(`page-${Date.now()}-${Math.random().toString(36).slice(2)}`);
+  const ask = (isDry: boolean): Promise<BulkDone> => request<BulkDone>("POST", `/api/v1/jobs:${act}`, { ...bodyOf(which), dry_run: isDry }, [], act === "trigger" && !isDry ? { "Idempotency-Key": key.current } : {});
   useEffect(() => {
-    find(which).then(setJobs, (error: unknown) => setFailure(asFailure(error)));
+    ask(true).then(setDry, (error: unknown) => setFailure(asFailure(error)));
   }, []);
-  const moved = (jobs ?? []).filter((job) => isMoved(act, job));
-  const kept = (jobs ?? []).length - moved.length;
-  const { title, text } = WORDS[act];
-  const named = `${title} ${countText(moved.length)} ${moved.length === 1 ? "job" : "jobs"}`;
-  /** Each job is its own request: what one refuses does not stop the others. */
+  const named = (word: string): string[] => (dry?.results ?? []).filter((row) => row.result === word).map((row) => row.job);
+  const moved = named("would");
+  const [kept, refused] = [named("already").length, (dry?.results ?? []).filter((row) => row.result === "refused")];
+  const { title, text, already } = WORDS[act];
+  const whole = `${title} ${countText(moved.length)} ${moved.length === 1 ? "job" : "jobs"}`;
   const run = async (): Promise<void> => {
-    const refused: string[] = [];
-    for (const job of moved) await post(`/jobs/${job.name}/${act}`).catch((error: unknown) => refused.push(`${job.name}: ${asFailure(error).message}`));
+    const done = await ask(false);
     setDone(true);
-    if (refused.length > 0) throw new ApiFailure(0, "bulk", `${countText(refused.length)} of ${countText(moved.length)} were refused: ${refused.slice(0, 5).join("; ")}`, undefined);
+    const failed = done.results.filter((row) => row.result === "refused");
+    if (failed.length > 0) throw new ApiFailure(0, "bulk", `${countText(failed.length)} of ${countText(done.total)} were refused: ${failed.slice(0, 5).map((row) => `${row.job}: ${row.error?.message ?? "refused"}`).join("; ")}`, undefined);
   };
   return (
-    <Dialog title={jobs === undefined ? title : named} confirm={jobs === undefined ? title : named} isOff={moved.length === 0} onConfirm={run} onClose={() => onClose(isDone)}>
+    <Dialog title={dry === undefined ? title : whole} confirm={dry === undefined ? title : whole} isOff={moved.length === 0} onConfirm={run} onClose={() => onClose(isDone)}>
       {failure !== undefined && <Failure failure={failure} />}
-      {jobs === undefined ? failure === undefined && <p class="muted">Looking for the jobs…</p> : (
+      {dry === undefined ? failure === undefined && <p class="muted">Looking at what would be done…</p> : (
         <>
           <p>{text}</p>
-          {kept > 0 && <p class="muted">{countText(kept)} of {countText(jobs.length)} {kept === 1 ? "is" : "are"} {act === "pause" ? "paused already" : "not paused"}: nothing changes for {kept === 1 ? "it" : "them"}.</p>}
-          <ul class="names">{moved.slice(0, NAMES_SHOWN).map((job) => <li key={job.name}>{job.name}</li>)}</ul>
+          {kept > 0 && <p class="muted">{countText(kept)} of {countText(dry.total)} {kept === 1 ? "is" : "are"} {already}: nothing changes for {kept === 1 ? "it" : "them"}.</p>}
+          {refused.length > 0 && <p class="muted">{countText(refused.length)} would be refused: {refused.slice(0, 5).map((row) => `${row.job}: ${row.error?.message ?? ""}`).join("; ")}</p>}
+          <ul class="names">{moved.slice(0, NAMES_SHOWN).map((name) => <li key={name}>{name}</li>)}</ul>
           {moved.length > NAMES_SHOWN && <p class="muted">and {countText(moved.length - NAMES_SHOWN)} more</p>}
         </>
       )}
     </Dialog>
   );
-}
-
-async function find(which: Which): Promise<JobItem[]> {
-  if ("names" in which) return Promise.all(which.names.map((name) => get<JobItem>(`/jobs/${encodeURIComponent(name)}`)));
-  const found: JobItem[] = [];
-  for (;;) {
-    const page = await get<JobPage>(`/jobs${query({ ...which.filter, offset: found.length, limit: 1000 })}`);
-    if (page.total > JOBS_MAX) throw new ApiFailure(0, "bulk", `${countText(page.total)} jobs are more than one command may touch (${countText(JOBS_MAX)})`, "filter for fewer");
-    found.push(...page.jobs);
-    if (page.jobs.length === 0 || found.length >= page.total) return found;
-  }
 }

@@ -10,9 +10,6 @@ import { clock, countText, dateText, fullText, timeText, zone } from "../time";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
-/** Minutes that one answer covers. */
-const MINUTES_MAX = 1440;
 /** Dues of a cell that are asked for. */
 const DUES_MAX = 1000;
 const JOBS_SHOWN = 10;
@@ -45,25 +42,18 @@ export function Forecast(): JSX.Element {
   );
 }
 
-/** The minutes of a day from now on. The address changes with the hour. */
-function useDay(no: number): Data<Answer> {
-  const from = Math.floor(clock.value / HOUR) * HOUR + no * DAY;
-  return useData<Answer>(`/forecast${query({ from, minutes: MINUTES_MAX })}`, { kinds: ["job"], every: 60_000 });
+/** The address changes with the hour, not with each second. */
+function useForecast(minutes: number, step: string): Data<Answer> {
+  const from = Math.floor(clock.value / HOUR) * HOUR;
+  return useData<Answer>(`/forecast${query({ from, minutes, step })}`, { kinds: ["job"], every: 60_000 });
 }
 
 function Day(): JSX.Element {
-  return <Span data={useDay(0)} shape={SHAPES.day} />;
+  return <Span data={useForecast(1440, "1m")} shape={SHAPES.day} />;
 }
 
 function Week(): JSX.Element {
-  const days = [useDay(0), useDay(1), useDay(2), useDay(3), useDay(4), useDay(5), useDay(6)];
-  const first = days[0]!;
-  const failed = days.find((day) => day.value === undefined && day.failure !== undefined);
-  const values = days.map((day) => day.value);
-  const isWhole = values.every((value) => value !== undefined);
-  const value = isWhole ? { from: first.value?.from ?? "", from_ms: first.value?.from_ms ?? 0, runs: values.flatMap((one) => one?.runs ?? []) } : undefined;
-  const data: Data<Answer> = { value, failure: failed?.failure ?? first.failure, asOf: first.asOf, reload: () => days.forEach((day) => day.reload()) };
-  return <Span data={data} shape={SHAPES.week} />;
+  return <Span data={useForecast(10_080, "15m")} shape={SHAPES.week} />;
 }
 
 function Span({ data, shape }: { data: Data<Answer>; shape: Shape }): JSX.Element {
@@ -82,20 +72,18 @@ function HeatMap({ answer, shape }: { answer: Answer; shape: Shape }): JSX.Eleme
   if (all === 0) return <Empty title={`Nothing is due in the next ${shape.text}.`}>Jobs without a schedule run by hand.</Empty>;
   const rows: number[][] = [];
   answer.runs.forEach((count, no) => {
-    const row = (rows[Math.floor(no / rowMinutes)] ??= []);
-    const cell = Math.floor((no % rowMinutes) / cellMinutes);
-    row[cell] = (row[cell] ?? 0) + count;
+    (rows[Math.floor((no * cellMinutes) / rowMinutes)] ??= []).push(count);
   });
   const instant = (row: number, cell: number): number => start + (row * rowMinutes + cell * cellMinutes) * MINUTE;
   const away = Math.floor((at - start) / MINUTE);
   const row = Math.floor(away / rowMinutes);
   const picked: [number, number] | undefined = away >= 0 && rows[row] !== undefined ? [row, Math.floor((away % rowMinutes) / cellMinutes)] : undefined;
-  const quiet = quietest(answer.runs);
+  const quiet = quietest(answer.runs, 60 / cellMinutes);
   const name = (no: number): string => (shape.days === 1 ? timeText(instant(no, 0)).slice(0, 5) : dateText(instant(no, 0)).slice(5));
   const most = Math.max(...rows.flat());
   return (
     <>
-      <p>{countText(all)} runs are due in the next {shape.text}. The quietest hour begins at <strong>{fullText(start + quiet.at * MINUTE).slice(0, 16)}</strong> with {countText(quiet.count)} {quiet.count === 1 ? "run" : "runs"}.</p>
+      <p>{countText(all)} runs are due in the next {shape.text}. The quietest hour begins at <strong>{fullText(start + quiet.at * cellMinutes * MINUTE).slice(0, 16)}</strong> with {countText(quiet.count)} {quiet.count === 1 ? "run" : "runs"}.</p>
       <section class="panel">
         <div class={shape.days === 1 ? "heat-grid" : "heat-grid week"}>
           <div class="heat-hours" aria-hidden="true">{rows.map((_, no) => <span key={no}>{name(no)}</span>)}</div>
@@ -103,7 +91,7 @@ function HeatMap({ answer, shape }: { answer: Answer; shape: Shape }): JSX.Eleme
         </div>
         {shape.days > 1 && <div class="axis week-axis" aria-hidden="true">{[0, 6, 12, 18, 24].map((hour) => <span key={hour}>{timeText(start + hour * HOUR).slice(0, 5)}</span>)}</div>}
         <p class="legend heat-legend">fewer {[0, 1, 2, 3, 4, 5].map((level) => <i key={level} class={`h${level}`} />)} more, at most {countText(most)} in {cellMinutes === 1 ? "a minute" : `${cellMinutes} minutes`}</p>
-        {answer.runs.length < shape.days * MINUTES_MAX && <p class="muted">The fleet is too dense to look further than {fullText(start + answer.runs.length * MINUTE)}.</p>}
+        {answer.runs.length * cellMinutes < shape.days * 1440 && <p class="muted">The fleet is too dense to look further than {fullText(start + answer.runs.length * cellMinutes * MINUTE)}.</p>}
       </section>
       {Number.isFinite(at) && <Cell from={at} minutes={cellMinutes} />}
       <details class="panel">
@@ -149,9 +137,9 @@ function Busiest({ dues }: { dues: DueItem[] }): JSX.Element {
   return <p class="busiest">Most: {top.map(([job, count]) => <a key={job} class="label" href={`/jobs/${job}`}>{job} <span class="count">{countText(count)}</span></a>)}</p>;
 }
 
-/** The hour with the fewest runs, by its first minute. */
-function quietest(runs: number[]): { at: number; count: number } {
-  const width = Math.min(60, runs.length);
+/** The hour with the fewest runs, by its first cell. */
+function quietest(runs: number[], hour: number): { at: number; count: number } {
+  const width = Math.min(hour, runs.length);
   let count = runs.slice(0, width).reduce((sum, one) => sum + one, 0);
   let best = { at: 0, count };
   for (let at = 1; at + width <= runs.length; at += 1) {

@@ -8,6 +8,7 @@ import { Graph } from "../graph";
 import { Dialog, Empty, Head, Labels, Loaded, Status, Time, sentence } from "../parts";
 import { go, place, setQuery } from "../route";
 import { clock, countText, durationText, fullText, instantOf, jobZone, shortText, zone } from "../time";
+import { Revisions } from "./revisions";
 import { took } from "./runlist";
 
 export function Job({ name }: { name: string }): JSX.Element {
@@ -120,11 +121,12 @@ function StepGraph({ job }: { job: JobDetail }): JSX.Element {
 
 /** The file as it is on disk, shown when it is asked for. */
 function FileText({ name, revision }: { name: string; revision: number }): JSX.Element {
-  const [isOpen, setOpen] = useState(false);
+  const [isOpen, setOpen] = useState(place.value.query.has("revision"));
   const data = useData<Definition>(isOpen ? `/jobs/${name}/definition` : undefined, { kinds: ["job", "problems"] });
   return (
-    <details class="panel" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>File, revision {revision}</summary>
+    <details class="panel" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>File and revisions</summary>
+      {isOpen && <><h3>Changes</h3><Revisions name={name} /><h3>File, revision {revision}</h3></>}
       {isOpen && <Loaded data={data}>{({ text }) => text == null ? <p class="muted">The file is gone.</p> : <pre tabIndex={0}>{text}</pre>}</Loaded>}
     </details>
   );
