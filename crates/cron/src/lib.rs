@@ -9,7 +9,12 @@
 //!
 //! let paris = Zone::get("Europe/Paris")?;
 //! let schedule = Schedule::parse("0 9 * * MON-FRI", &paris, Dialect::Cadran)?;
-//! // Sunday 2026-11-15, 00:00 UTC; the next due is Monday, 09:00 in Paris.
+//!
+//! // In jiff's types …
+//! let due = schedule.next_after(&"2026-11-15T12:00[Europe/Paris]".parse()?).expect("Monday");
+//! assert_eq!(due.to_string(), "2026-11-16T09:00:00+01:00[Europe/Paris]");
+//!
+//! // … or in milliseconds since the epoch: Sunday, 00:00 UTC, and Monday, 09:00 in Paris.
 //! assert_eq!(schedule.next(1_794_700_800_000), Some(1_794_816_000_000));
 //! assert_eq!(schedule.count(1_794_700_800_000, 1_794_700_800_000 + 7 * 86_400_000), 5);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -61,6 +66,7 @@ mod dialect;
 mod duration;
 mod error;
 mod field;
+mod jiff_types;
 mod marks;
 mod parse;
 mod schedule;
