@@ -109,10 +109,7 @@ impl Environment {
     fn tell(&mut self, start: &Start, step: &Step) {
         let context = &*start.context;
         let run = start.run.to_string();
-        let due = match jiff::Timestamp::from_millisecond(context.due) {
-            Ok(due) => format!("{due:.3}"),
-            Err(_) => String::new(),
-        };
+        let due = cadran_core::instant_text(context.due);
         for (name, value) in [
             ("CADRAN_JOB", context.job_name.as_str()),
             ("CADRAN_RUN_ID", &run),
