@@ -144,3 +144,85 @@ fn in_a_file_of_our_own_what_dagu_would_evaluate_is_warned_of() {
     }
     assert!(!text.contains("`$C`"), "{text}");
 }
+
+// covers: option import dagu DIR|FILE
+// covers: option import dagu --{to,as,dry-run,json}
+#[test]
+fn files_become_ones_of_our_own_and_do_the_same() {
+    let home = Home::new();
+    let (from, to) = (home.path("dags"), home.path("imported"));
+    fs::create_dir_all(from.join("sub")).expect("a folder");
+    fs::create_dir_all(from.join(".git")).expect("a folder");
+    let text = "# kept by nobody\nname: daily\nschedule:\n  - \"0 4 * * *\"\ngroup: etl\nqueue: one\nmaxActiveRuns: 1\nhistRetentionDays: 7\n\
+                env:\n  - DAY: \"`echo monday`\"\nparams: TEAM=\"red one\"\nsteps:\n  - name: make\n    command: |\n      echo '{\"a\": \
+                5}'\n    output: OUT\n  - command:\n      - echo \"$DAY ${OUT.a} $TEAM\"\n      - exit 0\n    retryPolicy: {limit: 1, \
+                intervalSec: 1}\n  - command: exit 4\n    continueOn: failed\nhandlerOn:\n  exit:\n    command: echo \"ended \
+                $DAG_RUN_STATUS\"\n";
+    fs::write(from.join("sub/daily.yaml"), text).expect("a file");
+    fs::write(from.join("bad.yaml"), "steps:\n  - call: other\n").expect("a file");
+    fs::write(from.join("twice.yml"), "name: daily\nsteps: [echo x]\n").expect("a file");
+    fs::write(from.join("binary.yaml"), b"\x00\x01\xff").expect("a file");
+    fs::write(from.join(".git/hidden.yaml"), "steps: [echo x]\n").expect("a file");
+    let import = |args: &[&str]| {
+        let mut command = cadran();
+        command.env("SHELL", "/bin/sh").args(["import", "dagu"]).arg(&from).arg("--to").arg(&to).args(args);
+        command.output().expect("it starts")
+    };
+    let dry = import(&["--dry-run"]);
+    assert!(!to.exists() && said(&dry).contains("1 job files would be written"), "{}", said(&dry));
+    let output = import(&["--as", "dagu"]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "files were left out: {text}");
+    for part in [
+        "sub/daily.yaml: written daily.yaml",
+        "line 6: `queue` became the footprint",
+        "is found out by a step before the others",
+        "bad.yaml: left out",
+        "bad.yaml:2:5",
+        "there is already a job named daily",
+        "binary.yaml: left out",
+        ".git: hidden",
+        "1 job files written",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let again = import(&["--json"]);
+    let view: serde_json::Value = serde_json::from_slice(&again.stdout).expect("JSON");
+    let of = |name: &str| {
+        view["files"].as_array().expect("files").iter().find(|file| file["source"] == name).cloned()
+    };
+    assert_eq!(of("sub/daily.yaml").expect("it is named")["outcome"], "unchanged");
+    let checked = cadran().arg("check").arg(&to).output().expect("it starts");
+    assert!(checked.status.success() && said(&checked).contains("1 good"), "{}", said(&checked));
+    // The same in both forms.
+    let prints = |file: std::path::PathBuf| {
+        let output = cadran().env("SHELL", "/bin/sh").arg("run").arg(file).output().expect("it starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let own = prints(to.join("daily.yaml"));
+    assert!(own.contains("monday 5 red one") && own.contains("ended partially_succeeded"), "{own}");
+    assert_eq!(own, prints(from.join("sub/daily.yaml")));
+}
+
+#[test]
+fn a_step_of_the_kind_http_is_a_request() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let asked = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a caller");
+        let mut bytes = [0; 4096];
+        let len = stream.read(&mut bytes).expect("a request");
+        let answer = "HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"a\": \"ok\"}";
+        stream.write_all(answer.as_bytes()).expect("an answer");
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    });
+    let text = format!(
+        "env: {{WHAT: things}}\nsteps:\n  - name: ask\n    executor:\n      type: http\n      config:\n        query: {{q: $WHAT}}\n        \
+         headers: {{X-Kind: $WHAT}}\n    command: GET http://127.0.0.1:{port}/api\n    output: ANSWER\n  - command: echo got \
+         ${{ANSWER.a}}\n"
+    );
+    check(&text, &["--allow-http", "127.0.0.1"], 0, &["got ok"]);
+    let request = asked.join().expect("it was asked");
+    assert!(request.starts_with("GET /api?q=things ") && request.contains("x-kind: things"), "{request}");
+}

@@ -46,8 +46,8 @@ pub use folder::{
 pub use read::{ExecutorsFile, GroupEntry, read_executors};
 pub use read::{
     HERE, JOB_FILE, Key, KeyTable, MAX_ACTIVE_STEPS_DEFAULT, OTHER_FILES, Parsed, RESOURCES_FILE,
-    ReadOptions, Reader, Resources, Section, Shape, key, key_words, keys, read_job, read_job_in,
-    read_settings,
+    ReadOptions, Reader, Resources, Rewriting, Section, Shape, key, key_words, keys, read_job, read_job_in,
+    read_settings, rewrite_dagu,
 };
 pub use stored::{DecodeError, Decoder, ScheduleText, encode, stored_schedules};
 pub use tree::FILE_BYTES_MAX;

@@ -14,7 +14,6 @@ const SAME: &[&str] = &[
     "description",
     "tags",
     "labels",
-    "schedule",
     "skip_if_successful",
     "catchup_window",
     "overlap_policy",
@@ -63,7 +62,8 @@ impl Translator<'_> {
         }
         if let Some(field) = fields.get("schedule") {
             out.add_at(field.key.span, "timezone", text(field.key.span, self.options.zone.name()));
-            out.add_at(field.key.span, "dialect", plain(field.key.span, "dagu"));
+            let schedule = schedule(field.value);
+            out.add_at(field.key.span, "schedule", schedule);
         }
         self.consts(&fields);
         self.order(&fields, &mut out);
@@ -553,6 +553,38 @@ impl Translator<'_> {
         }
         Some((watch, step))
     }
+}
+
+/// Every cron expression with the dialect it is written in.
+fn schedule(node: &Node) -> Node {
+    let has = |entries: &[(Node, Node)], names: &[&str]| {
+        entries
+            .iter()
+            .any(|(key, _)| matches!(&key.kind, Kind::Scalar(key) if names.contains(&key.text.as_str())))
+    };
+    let kind = match &node.kind {
+        Kind::List(items) => Kind::List(items.iter().map(schedule).collect()),
+        Kind::Map(entries) if has(entries, &["start", "stop", "restart"]) => {
+            Kind::Map(entries.iter().map(|(key, value)| (key.clone(), schedule(value))).collect())
+        }
+        Kind::Map(entries) if has(entries, &["cron", "expression"]) => {
+            let dialect = (plain(node.span, "dialect"), plain(node.span, "dagu"));
+            Kind::Map(entries.iter().cloned().chain([dialect]).collect())
+        }
+        Kind::Scalar(text) if !node.is_null() && !text.text.trim().is_empty() => {
+            let mut one = Entries::default();
+            // Quoted: an expression begins with a star as often as not.
+            let mut expression = node.clone();
+            if let Kind::Scalar(text) = &mut expression.kind {
+                text.plain = false;
+            }
+            one.add_at(node.span, "cron", expression);
+            one.add_at(node.span, "dialect", plain(node.span, "dagu"));
+            return one.node(node.span);
+        }
+        other => other.clone(),
+    };
+    Node { span: node.span, kind }
 }
 
 fn is_described(entries: &[(Node, Node)]) -> bool {

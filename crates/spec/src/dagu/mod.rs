@@ -4,6 +4,8 @@
 //! are those of Dagu 1.17 to 2.6 unless the file or its folder says `dagu-2.7`: steps run one after another, a shell that
 //! nobody named ends at the first failure, and the file's folder is the working directory.
 
+mod emit;
+mod http;
 mod job;
 mod keys;
 mod repeat;
@@ -71,8 +73,14 @@ pub struct Rewritten {
 /// A file that was rewritten.
 pub(crate) struct Translated {
     pub(crate) root: Node,
-    #[allow(dead_code)]
     pub(crate) rewritten: Vec<Rewritten>,
+}
+
+impl Translated {
+    /// As a job file.
+    pub(crate) fn yaml(&self) -> String {
+        emit::yaml(&self.root)
+    }
 }
 
 /// By whose rules a file is to be read: what it says itself, else what was set for it, else what its keys tell.

@@ -530,6 +530,14 @@ impl Translator<'_> {
         let Some(word) = scalar("type", "a kind of step", kind, self.findings) else { return false };
         match word.text.trim() {
             "" | "shell" | "command" | "local" => true,
+            "http" => {
+                let config = match &field.value.kind {
+                    Kind::Map(_) => child(field.value, "config"),
+                    _ => fields.get("config").map(|config| config.value),
+                };
+                self.http(kind.span, config, fields, out);
+                false
+            }
             "jq" => {
                 let (Some(query), Some(input)) = (fields.get("command"), fields.get("script")) else {
                     self.refuse(

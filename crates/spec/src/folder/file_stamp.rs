@@ -71,8 +71,9 @@ pub(super) fn hash_resources(bytes: &[u8]) -> u64 {
 
 impl Mark {
     /// Whether another resources file may say something else about it.
-    pub(super) fn is_judged_by(&self, resources: Option<u64>) -> bool {
-        self.resources.is_none() || resources.is_none() || self.resources == resources
+    /// With `all`, about every file.
+    pub(super) fn is_judged_by(&self, resources: Option<u64>, all: bool) -> bool {
+        self.resources.is_none() && !all || resources.is_none() || self.resources == resources
     }
 
     /// As text for the store. The zone is part of it for the same reason as in [`hash`].

@@ -209,11 +209,13 @@ impl Folder {
 
     /// Reads a file if it may have changed.
     fn look_at(&mut self, source: &Arc<str>, stat: Stat, now: Millis, look: &mut Look) {
+        // Then it decides how every file is read.
+        let says_how = self.reader.options().resources.dialect().is_some();
         let state = self.files.get(source);
         let known = state.and_then(|state| state.mark);
         if let Some(state) = state
             && state.steady
-            && known.is_some_and(|mark| mark.stat == stat && mark.is_judged_by(self.shared.hash()))
+            && known.is_some_and(|mark| mark.stat == stat && mark.is_judged_by(self.shared.hash(), says_how))
         {
             return;
         }
@@ -238,7 +240,7 @@ impl Folder {
         };
         let mut mark =
             Mark { stat, hash: file_stamp::hash(&bytes, self.zone()), resources: self.shared.hash() };
-        let same = |known: &Mark| known.hash == mark.hash && known.is_judged_by(self.shared.hash());
+        let same = |known: &Mark| known.hash == mark.hash && known.is_judged_by(self.shared.hash(), says_how);
         if let Some(known) = known.filter(same) {
             mark.resources = known.resources;
             if let Some(state) = self.files.get_mut(source) {
@@ -334,7 +336,8 @@ impl Folder {
                 let parsed = self.reader.read_in(&bytes, stem(source), Some(&folder)).ok();
                 parsed.map(|parsed| {
                     let shares = !parsed.job.body.footprint.is_empty();
-                    let resources = self.shared.hash().filter(|_| shares);
+                    let says_how = self.reader.options().resources.dialect().is_some();
+                    let resources = self.shared.hash().filter(|_| shares || says_how);
                     (parsed, Mark { stat, hash: file_stamp::hash(&bytes, self.zone()), resources })
                 })
             }

@@ -20,9 +20,9 @@ mod target;
 use std::path::Path;
 use std::sync::Arc;
 
-use cadran_core::{Job, Zone};
+use cadran_core::{Job, JobName, Zone};
 
-use crate::dagu::{self, DaguOptions, FileDialect};
+use crate::dagu::{self, DaguOptions, FileDialect, Rewritten};
 use crate::diagnostic::Diagnostic;
 use crate::stored::{JobInterner, ScheduleText, encode_parts};
 use crate::tree::{self, Tree};
@@ -181,4 +181,40 @@ pub fn read_job_in(
     options: &ReadOptions,
 ) -> Result<Parsed, Vec<Diagnostic>> {
     Reader::new(options.clone()).read_in(text, file_stem, Some(folder))
+}
+
+/// A file in Dagu's form as one of Cadran's own.
+#[derive(Clone, Debug)]
+pub struct Rewriting {
+    /// The job's name.
+    pub name: JobName,
+    /// The job file.
+    pub text: String,
+    /// What became of what Dagu does differently, in the order of the file.
+    pub rewritten: Vec<Rewritten>,
+    /// What is probably not meant, or means something else in another version.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Rewrites a file in Dagu's form; see [`Reader::read`] for what it is given and for its errors.
+pub fn rewrite_dagu(
+    text: &[u8],
+    file_stem: &str,
+    folder: Option<&Path>,
+    options: &ReadOptions,
+) -> Result<Rewriting, Vec<Diagnostic>> {
+    let Tree { root, twice } = tree::parse(text).map_err(|found| vec![found])?;
+    let mut findings = Findings::with(twice);
+    let dialect = dagu::dialect_of(&root, Some(options.dialect.unwrap_or(FileDialect::Dagu)));
+    let own = dagu::translate(&root, dialect, &options.dagu, folder, &options.resources, &mut findings);
+    let Some(own) = own.filter(|_| !findings.has_errors()) else { return Err(findings.finish(&root)) };
+    let draft = job::read(&own.root, file_stem, folder, options, &mut findings);
+    match draft.and_then(|draft| draft.name) {
+        Some(name) if !findings.has_errors() => {
+            let mut rewritten = own.rewritten.clone();
+            rewritten.sort_by_key(|one| one.line);
+            Ok(Rewriting { name, text: own.yaml(), rewritten, warnings: findings.finish(&root) })
+        }
+        _ => Err(findings.finish(&root)),
+    }
 }

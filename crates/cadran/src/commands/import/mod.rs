@@ -2,6 +2,7 @@
 
 mod crontab;
 mod crontab_command;
+mod dagu;
 mod dump;
 mod live;
 mod output;
@@ -45,6 +46,13 @@ crontab --to jobs --dry-run\n  cadran import crontab /etc/crontab --to jobs\n  c
 --timezone Europe/Paris"
     )]
     Crontab(crontab_command::Args),
+    /// From Dagu: its files as job files of Cadran's own form.
+    #[command(
+        after_help = "Dagu's files run as they are; this is for those who want them in Cadran's own form. Says what was \
+rewritten, line by line. A file that cannot be carried over is named with every mistake in it, and the exit code is \
+1.\n\nExamples:\n  cadran import dagu ~/.config/dagu/dags --to jobs --dry-run\n  cadran import dagu dags --to jobs --as dagu-2.7"
+    )]
+    Dagu(dagu::Args),
 }
 
 /// What to read and where to write.
@@ -75,6 +83,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let args = match args.from {
         From::XxlJob(args) => args,
         From::Crontab(args) => return crontab_command::run(&args),
+        From::Dagu(args) => return dagu::run(&args),
     };
     cadran_core::Zone::get(&args.timezone).map_err(|error| anyhow::anyhow!("--timezone: {error}"))?;
     let (name, tables) = read(&args.source)?;
