@@ -145,6 +145,7 @@ fn in_a_file_of_our_own_what_dagu_would_evaluate_is_warned_of() {
     assert!(!text.contains("`$C`"), "{text}");
 }
 
+// covers: command import dagu
 // covers: option import dagu DIR|FILE
 // covers: option import dagu --{to,as,dry-run,json}
 #[test]
