@@ -142,3 +142,35 @@ fn the_user_column_is_read_where_there_is_one() {
     assert!(text.contains(r#"["runuser","-u","nobody","--","/bin/sh","-c","/opt/clean"]"#), "{text}");
     assert!(text.contains("Europe/Paris"), "{text}");
 }
+
+// covers: option import crontab --user
+#[test]
+fn the_table_of_another_user_is_asked_of_crontab_and_runs_as_that_user() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = Home::new();
+    // What `crontab -l -u NAME` prints, without one that is installed.
+    let bin = home.path("bin");
+    fs::create_dir(&bin).expect("a directory");
+    let script = "#!/bin/sh\n[ \"$*\" = '-l -u daemon' ] || { echo \"no crontab for $3\" >&2; exit 1; }\necho '@daily /opt/clean'\n";
+    fs::write(bin.join("crontab"), script).expect("a file");
+    fs::set_permissions(bin.join("crontab"), fs::Permissions::from_mode(0o755)).expect("ours");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let import = |user: &str| {
+        let to = home.path(user);
+        let mut command = cadran();
+        command.env("PATH", &path).args(["import", "crontab", "--user", user]).arg("--to").arg(&to);
+        (to, command.output().expect("it starts"))
+    };
+    let (to, output) = import("daemon");
+    assert!(output.status.success() && said(&output).contains("crontab of daemon:1"), "{}", said(&output));
+    // Not as whoever runs the server.
+    let text = fs::read_to_string(to.join("clean.yaml")).expect("a file");
+    assert!(text.contains(r#"["runuser","-u","daemon","--","/bin/sh","-c","/opt/clean"]"#), "{text}");
+    let (to, refused) = import("nobody");
+    assert!(
+        !refused.status.success() && said(&refused).contains("no crontab for nobody"),
+        "{}",
+        said(&refused)
+    );
+    assert!(!to.exists());
+}

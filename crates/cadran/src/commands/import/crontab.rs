@@ -26,6 +26,8 @@ pub(super) struct Source {
     pub(super) zone: String,
     /// The user that runs the import. Commands of other users are started with `runuser`.
     pub(super) own_user: String,
+    /// Whose table it is, where it is not that user's.
+    pub(super) user: Option<String>,
     /// Home directories by user.
     pub(super) homes: BTreeMap<String, String>,
 }
@@ -168,7 +170,7 @@ fn entry(source: &Source, line: &str, env: &BTreeMap<String, String>) -> Result<
     let fields = if line.starts_with('@') { 1 } else { 5 };
     let too_short = "it is neither a setting nor a schedule with a command";
     let (schedule, mut command) = take_words(line, fields).ok_or(too_short)?;
-    let mut user = None;
+    let mut user = source.user.clone();
     if source.has_user_column {
         let (name, rest) = take_words(command, 1).ok_or("it names a user and no command")?;
         (user, command) = (Some(name), rest);

@@ -61,9 +61,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let tables: Vec<(Source, String)> = tables(args)?
         .into_iter()
         .map(|(name, has_user_column, text)| {
-            let own_user = args.user.clone().filter(|_| !has_user_column).unwrap_or_else(|| own_user.clone());
-            let homes = homes(&own_user, has_user_column.then_some(text.as_str()));
-            (Source { name, has_user_column, zone: zone.clone(), own_user, homes }, text)
+            let (own_user, user) = (own_user.clone(), args.user.clone());
+            let whose = user.as_deref().unwrap_or(&own_user);
+            let homes = homes(whose, has_user_column.then_some(text.as_str()));
+            (Source { name, has_user_column, zone: zone.clone(), own_user, user, homes }, text)
         })
         .collect();
     let converted = convert(&tables);
