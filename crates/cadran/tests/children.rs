@@ -42,6 +42,8 @@ fn a_child_that_does_not_exist_is_a_warning_until_it_appears() {
 
     let server = home.serve();
     assert!(is_missed(&server, "late-child") && !is_missed(&server, "other"));
+    let status = said(&home.client(&["status"]));
+    assert!(status.contains("warning   parent.yaml: ") && status.contains("late-child"), "{status}");
     home.job("late-child", "run: echo child\n");
     wait_for("the warning to go", || (!is_missed(&server, "late-child")).then_some(()));
     home.remove_job("late-child");

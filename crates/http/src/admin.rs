@@ -198,7 +198,7 @@ impl ExecutorEndpoints {
         let group: Option<GroupName> =
             group.map(|name| name.trim().parse().ok()).map_or(Some(None), |g| g.map(Some))?;
         let right = match &group {
-            Some(group) => self.tokens.of(group).is_some_and(|known| same(known, token)),
+            Some(group) => self.tokens.of(group).is_some_and(|known| same(&known, token)),
             None => self.tokens.any(|known| same(known, token)),
         };
         let dialect = match (&group, orth) {
@@ -264,7 +264,7 @@ impl ExecutorEndpoints {
             .trim()
             .parse()
             .map_err(|e: cadran_core::GroupNameError| bad(&self.counts.bad_body, e.to_string()))?;
-        let own = self.tokens.of(&group).is_some_and(|known| same(known, &caller.token));
+        let own = self.tokens.of(&group).is_some_and(|known| same(&known, &caller.token));
         if !own || caller.group.as_ref().is_some_and(|named| *named != group) {
             return Err(bad(&self.counts.bad_token, "The access token is wrong.".into()));
         }

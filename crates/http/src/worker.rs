@@ -109,7 +109,7 @@ impl WorkerEndpoints {
         let header = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
         let token = header(TOKEN_HEADER)?.strip_prefix("Bearer ")?;
         let group: GroupName = header(GROUP_HEADER)?.trim().parse().ok()?;
-        self.tokens.of(&group).is_some_and(|known| same(known, token.trim())).then_some(group)
+        self.tokens.of(&group).is_some_and(|known| same(&known, token.trim())).then_some(group)
     }
 
     fn say(&self, answer: Result<impl Serialize, Refused>) -> Response {

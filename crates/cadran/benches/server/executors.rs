@@ -282,7 +282,7 @@ async fn start(dir: &std::path::Path) -> (Running, String) {
     let (_, url) = stores(dir).remove(0);
     let (store, _) = fresh(&url).await;
     let (clock, loop_handle) = (Clock::start(), LoopHandle::default());
-    let mut tokens = Tokens::default();
+    let tokens = Tokens::default();
     tokens.set_all(TOKEN).expect("a good token");
     let tokens = Arc::new(tokens);
     let options = RemoteOptions::new(dir);

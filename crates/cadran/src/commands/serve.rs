@@ -23,7 +23,7 @@ use crate::public_address::AllowedNet;
 use crate::server::clock::{self, Clock};
 use crate::server::data_dir::DataDir;
 use crate::server::dispatch::dispatcher;
-use crate::server::executor_listener::{ExecutorListener, read_groups};
+use crate::server::executor_listener::{ExecutorListener, GroupsFile};
 use crate::server::retention::{self, Pruner};
 use crate::server::sd_notify::Supervisor;
 use crate::server::signals::StopSignals;
@@ -35,7 +35,7 @@ use crate::server::{
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Prints one line when it is ready. Stops cleanly on SIGTERM and Ctrl-C; a second one stops at \
-once. SIGHUP reads the job files again.\n\nExamples:\n  cadran serve --jobs examples/jobs\n  cadran serve --data /var/lib/cadran --store \
+once. SIGHUP reads the job files and the file of executors again.\n\nExamples:\n  cadran serve --jobs examples/jobs\n  cadran serve --data /var/lib/cadran --store \
 postgres://cadran@db/cadran"
 )]
 pub struct Args {
@@ -84,6 +84,9 @@ pub struct Args {
     /// Milliseconds between two looks at what executors have; waits for lost work shrink with it.
     #[arg(long, hide = true)]
     executor_look_ms: Option<u64>,
+    /// Orders on their way at once in either lane to executors, and orders that wait in it: a test fills it with few.
+    #[arg(long, hide = true)]
+    executor_lane_len: Option<usize>,
     /// Milliseconds for which an executor that does not register again is believed to be there.
     #[arg(long, hide = true)]
     executor_silent_ms: Option<u64>,
@@ -189,6 +192,9 @@ fn remote_options(args: &Args) -> RemoteOptions {
         (options.idle_time_max, options.silent_time_max) = (look * 3, look * 6);
         (options.doubtful_time_max, options.timeout_margin) = (look * 60, look * 10);
     }
+    if let Some(len) = args.executor_lane_len {
+        (options.fast, options.slow) = ((len, len), (len, len));
+    }
     options
 }
 
@@ -213,8 +219,8 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let jobs = options.jobs;
     make_jobs_folder(&jobs, args.jobs.is_some())?;
     let token = token::load_or_create(&args.data.join("token"))?;
-    let (tokens, fixed) =
-        read_groups(&options.executors_file, args.executors.is_some(), args.executor_token.as_deref())?;
+    let (mut groups, fixed) =
+        GroupsFile::open(options.executors_file, args.executors.is_some(), args.executor_token.clone())?;
     let store = Store::open(&options.store_url).await?;
     let name = data.server_name()?;
     // Before anything is taken up: a second server would start again what the first has on.
@@ -230,7 +236,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         embedded::open(&args.data, args.slots, &args.allow_http, loop_handle.sink()).await?;
     let roster_file = options.remote.ledger.with_file_name("roster.json");
     let (remote, more, last_log) =
-        Remote::open(options.remote, tokens.clone(), clock::wall, loop_handle.sink())?;
+        Remote::open(options.remote, groups.tokens.clone(), clock::wall, loop_handle.sink())?;
     let remote = Arc::new(remote);
     found.extend(more);
     let listener_of_workers = Arc::new(OnceLock::new());
@@ -282,7 +288,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let orders = dispatcher(local.clone(), remote, hub.clone());
     let running = server::start(loop_handle.clone(), clock, engine, store.clone(), orders)?;
     let watch = job_folder::watch(folder, loop_handle.clone(), problems.clone(), running.events.clone())?;
-    let job_files = JobFiles::new(&jobs, reading.clone(), watch.caller(), loop_handle, store.clone());
+    let job_files = JobFiles::new(&jobs, reading.clone(), watch.caller(), loop_handle.clone(), store.clone());
     let job_files = (!args.read_only_jobs).then(|| Arc::new(job_files));
     if let Some(job_files) = job_files.clone().filter(|_| !args.no_executor_jobs) {
         executors.let_write(job_files);
@@ -306,7 +312,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let http = cadran_http::serve(listener, api, until, cadran_http::Limits::default());
     let http = tokio::spawn(fatal::task("listener of the API", http));
     let executor_listener =
-        ExecutorListener::open(args.executor_listen, &tokens, executors, hub.clone()).await?;
+        ExecutorListener::open(args.executor_listen, &groups.tokens, executors, hub.clone()).await?;
     data.announce(address)?;
     println!(
         "cadran is ready: {job_count} jobs from {}, API on http://{address}, data in {}{}",
@@ -328,7 +334,10 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         tokio::select! {
             () = stops.next() => break None,
             by = claim.lost() => break Some(by),
-            _ = reloads.recv() => job_folder::reload(watch.caller()),
+            _ = reloads.recv() => {
+                job_folder::reload(watch.caller());
+                groups.reload(&loop_handle);
+            }
         }
     };
     supervisor.say("STOPPING=1");

@@ -76,12 +76,14 @@ pub async fn run(args: Args) -> Result<ExitCode, Failure> {
             count("promised")
         ),
     ];
-    let errors: Vec<_> = problems.problems.iter().filter(|problem| problem.severity == "error").collect();
-    for problem in errors.iter().take(PROBLEMS_SHOWN) {
-        lines.push(format!("problem   {}: {}", escaped(&problem.file), escaped(&problem.message)));
+    let mut shown: Vec<_> = problems.problems.iter().collect();
+    shown.sort_by_key(|problem| problem.severity != "error");
+    for problem in shown.iter().take(PROBLEMS_SHOWN) {
+        let word = if problem.severity == "error" { "problem" } else { "warning" };
+        lines.push(format!("{word}   {}: {}", escaped(&problem.file), escaped(&problem.message)));
     }
-    if errors.len() > PROBLEMS_SHOWN {
-        lines.push(format!("          and {} more", errors.len() - PROBLEMS_SHOWN));
+    if shown.len() > PROBLEMS_SHOWN {
+        lines.push(format!("          and {} more", shown.len() - PROBLEMS_SHOWN));
     }
     lines.push(String::new());
     out(&lines.join("\n"))?;

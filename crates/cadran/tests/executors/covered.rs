@@ -1,6 +1,7 @@
 //! Keys of steps on executors, options of workers, and what is counted about both.
 
 use std::fs;
+use std::net::TcpListener;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -215,4 +216,79 @@ fn a_worker_is_what_its_options_say() {
     });
     meant.kill().expect("it is ours");
     meant.wait().expect("it ends");
+}
+
+// covers: metric cadran_executor_{lane_orders,lane_orders_max,lane_queued,orders_delayed_total,results_total}
+#[test]
+fn lanes_that_are_full_are_seen_and_delay_and_lose_nothing() {
+    let home = Home::new();
+    let args = ["--executor-token", TOKEN, "--executor-listen", "127.0.0.1:0", "--executor-lane-len", "1"];
+    let server = home.serve_with(&args);
+    let lane =
+        |name: &str, lane: &str| metric(&server, &format!("cadran_executor_{name}{{lane=\"{lane}\"}}"));
+    assert_eq!((lane("lane_orders_max", "fast"), lane("lane_orders_max", "slow")), (1, 1));
+    // They take connections and never answer: each order waits for the end of the one before.
+    let mute: Vec<TcpListener> =
+        (0..2).map(|_| TcpListener::bind("127.0.0.1:0").expect("loopback")).collect();
+    for (at, listener) in mute.iter().enumerate() {
+        let address = format!("http://{}", listener.local_addr().expect("an address"));
+        let group = format!("g{at}");
+        let body = json!({"registryGroup": "EXECUTOR", "registryKey": group, "registryValue": address});
+        call(&door(&server), "registry", &body, &[("XXL-JOB-ACCESS-TOKEN", TOKEN)]);
+        home.job(&group, &format!("executor: {group}\nhandler: x\noverlap: allow\nretry: never\n"));
+        for _ in 0..3 {
+            trigger(&server, &group);
+        }
+    }
+    wait_for("a full lane", || {
+        let busy = lane("lane_orders", "fast") + lane("lane_orders", "slow") > 0;
+        let queued = lane("lane_queued", "fast") + lane("lane_queued", "slow") > 0;
+        (busy && queued).then_some(())
+    });
+    wait_metric(&server, "cadran_executor_orders_delayed_total", |count| count > 0);
+    for group in ["g0", "g1"] {
+        home.remove_job(group);
+    }
+    drop(mute);
+    // Nobody is in the way any more, and the next result is counted.
+    let stub = Stub::new(&door(&server));
+    stub.register("g");
+    home.job("quick", &job("quick", ""));
+    assert_eq!(run(&server, "quick")["status"], "succeeded");
+    wait_metric(&server, "cadran_executor_results_total", |count| count == 1);
+    wait_for("empty lanes", || {
+        (lane("lane_queued", "fast") + lane("lane_queued", "slow") == 0).then_some(())
+    });
+}
+
+#[test]
+fn a_hangup_reads_the_file_of_executors_again() {
+    let home = Home::new();
+    fs::create_dir_all(home.data()).expect("a directory");
+    let file = home.data().join("executors.yaml");
+    // Nothing is reported to the server here.
+    let stubs: Vec<Stub> = (0..2).map(|_| Stub::new("127.0.0.1:1")).collect();
+    let say = |token: &str, stub: &Stub| {
+        fs::write(&file, format!("groups:\n  g: {{token: {token}, addresses: [\"{}\"]}}\n", stub.address))
+            .expect("a file");
+    };
+    say("the-first-one", &stubs[0]);
+    home.job("first", &job("hold", ""));
+    let server = home.serve_with(&["--executor-listen", "127.0.0.1:0"]);
+    trigger(&server, "first");
+    stubs[0].wait("run", 1);
+    let token = |stub: &Stub| stub.headers("run").get("xxl-job-access-token").cloned().unwrap_or_default();
+    assert_eq!(token(&stubs[0]), "the-first-one");
+    // A mistake leaves everything as it was.
+    fs::write(&file, "grups: {}\n").expect("a file");
+    server.signal(nix::sys::signal::Signal::SIGHUP);
+    wait_for("the mistake", || home.log().contains("stay as they were").then_some(()));
+    say("the-second-one", &stubs[1]);
+    server.signal(nix::sys::signal::Signal::SIGHUP);
+    wait_for("the file", || home.log().contains("the file of executors was read again").then_some(()));
+    home.job("again", &job("hold", ""));
+    trigger(&server, "again");
+    stubs[1].wait("run", 1);
+    assert_eq!((token(&stubs[1]).as_str(), stubs[0].calls("run").len()), ("the-second-one", 1));
+    assert!(server.stop().success());
 }

@@ -197,7 +197,7 @@ impl Client {
         ]);
         if let Some(token) = self.tokens.of(group) {
             let name = if *dialect == Dialect::Orth { ORTH_TOKEN_HEADER } else { TOKEN_HEADER };
-            add(&[name, ": ", token, "\r\n"]);
+            add(&[name, ": ", &token, "\r\n"]);
         }
         if *dialect == Dialect::Three {
             add(&[GROUP_HEADER, ": ", group.as_str(), "\r\n"]);

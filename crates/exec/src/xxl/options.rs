@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use cadran_core::GroupName;
@@ -60,9 +60,13 @@ impl RemoteOptions {
     }
 }
 
-/// The secrets shared with executors: one for all, and others for single groups.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Tokens {
+/// The secrets shared with executors: one for all, and others for single groups. Everybody who asks shares them, so that
+/// they can be replaced while the server runs.
+#[derive(Default)]
+pub struct Tokens(RwLock<TokenTable>);
+
+#[derive(Default)]
+struct TokenTable {
     all: Option<Arc<str>>,
     groups: BTreeMap<GroupName, Arc<str>>,
 }
@@ -75,36 +79,47 @@ pub struct KnownToken;
 const SHIPPED: &str = "default_token";
 
 impl Tokens {
-    /// The token for groups that have none of their own.
-    pub fn set_all(&mut self, token: &str) -> Result<(), KnownToken> {
-        self.all = Some(checked(token)?);
+    /// Sets the token for groups that have none of their own.
+    pub fn set_all(&self, token: &str) -> Result<(), KnownToken> {
+        self.write().all = Some(checked(token)?);
         Ok(())
     }
 
-    /// The token of one group.
-    pub fn set(&mut self, group: GroupName, token: &str) -> Result<(), KnownToken> {
-        self.groups.insert(group, checked(token)?);
+    /// Sets the token of one group.
+    pub fn set(&self, group: GroupName, token: &str) -> Result<(), KnownToken> {
+        self.write().groups.insert(group, checked(token)?);
         Ok(())
+    }
+
+    /// Takes the tokens of `others` in place of these.
+    pub fn replace(&self, others: Tokens) {
+        *self.write() = others.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     }
 
     /// The token for a group.
-    pub fn of(&self, group: &GroupName) -> Option<&str> {
-        self.groups.get(group).or(self.all.as_ref()).map(|token| &**token)
-    }
-
-    /// The token for groups that have none of their own.
-    pub fn all(&self) -> Option<&str> {
-        self.all.as_deref()
+    pub fn of(&self, group: &GroupName) -> Option<Arc<str>> {
+        let table = self.read();
+        table.groups.get(group).or(table.all.as_ref()).cloned()
     }
 
     /// Whether any of them is what is asked for. All are looked at, so that the time tells nothing.
     pub fn any(&self, is_it: impl Fn(&str) -> bool) -> bool {
-        self.groups.values().chain(&self.all).fold(false, |found, token| is_it(token) | found)
+        let table = self.read();
+        table.groups.values().chain(&table.all).fold(false, |found, token| is_it(token) | found)
     }
 
     /// Whether there is none: then nobody may call, and nobody is called.
     pub fn is_empty(&self) -> bool {
-        self.all.is_none() && self.groups.is_empty()
+        let table = self.read();
+        table.all.is_none() && table.groups.is_empty()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, TokenTable> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, TokenTable> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -116,7 +131,7 @@ fn checked(token: &str) -> Result<Arc<str>, KnownToken> {
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tokens(…, {} groups)", self.groups.len())
+        write!(f, "Tokens(…, {} groups)", self.read().groups.len())
     }
 }
 

@@ -51,7 +51,7 @@ async fn serve(
 
 /// What gives orders, and what it reports. Nobody is slow and nobody is asked twice, however busy the machine is.
 fn open(dir: &Path) -> (Remote, mpsc::UnboundedReceiver<Report>) {
-    let mut tokens = Tokens::default();
+    let tokens = Tokens::default();
     tokens.set_all("a-token-of-the-tests").expect("a good token");
     let (reports, reported) = mpsc::unbounded_channel();
     let options = RemoteOptions {
