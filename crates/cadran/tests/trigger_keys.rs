@@ -79,6 +79,7 @@ fn a_trigger_that_was_answered_503_is_asked_again_and_runs_once() {
     assert!(server.stop().success());
 }
 
+// covers: option trigger --idempotency-key
 #[test]
 fn a_trigger_whose_server_was_killed_is_asked_again_and_runs_once() {
     let home = Home::new();

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod browser;
 mod clients;
 mod container_steps;
 mod definitions;

@@ -8,3 +8,4 @@ mod limits;
 mod passes;
 mod served;
 mod shared;
+mod stores;
