@@ -66,7 +66,7 @@ async function ofCadran(browser) {
     await page.getByRole("navigation", { name: "Screens" }).waitFor();
     await page.close();
     results["first page"] = [await measure(context, `${server.url}/`, (at) => at.getByText("Active and waiting").waitFor())];
-    results["list of 1,000 jobs"] = [await measure(context, `${server.url}/jobs`, (at) => at.getByText(name(0)).first().waitFor())];
+    results["list of 1,000 jobs"] = [await measure(context, `${server.url}/jobs`, (at) => at.getByText(name(0)).locator("visible=true").first().waitFor())];
     for (const [size, lines] of Object.entries(LOGS)) {
       server.cadran("trigger", `log-${lines}`, "--wait");
       const run = JSON.parse(server.cadran("history", `log-${lines}`, "--json")).history[0].id;
@@ -98,9 +98,9 @@ async function ofDagu(browser) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
     context.setDefaultTimeout(120_000);
     results["first page"].push(await measure(context, `${url}/`, (at) => at.getByText("Dagu").first().waitFor({ state: "attached" })));
-    results["list of 1,000 jobs"].push(await measure(context, `${url}/dags`, (at) => at.getByText(name(0)).first().waitFor()));
+    results["list of 1,000 jobs"].push(await measure(context, `${url}/dags`, (at) => at.getByText(name(0)).locator("visible=true").first().waitFor()));
     for (const [size, lines] of Object.entries(LOGS)) {
-      const done = (at) => at.getByText("of a log with so much text").first().waitFor();
+      const done = (at) => at.getByText("of a log with so much text").locator("visible=true").first().waitFor();
       results[`log of ${size}`].push(await measure(context, `${url}/dags/log-${lines}/log?step=print`, done).catch((error) => ({ failed: String(error).split("\n")[0] })));
     }
     await context.close();
