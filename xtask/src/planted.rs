@@ -26,6 +26,9 @@ pub fn planted(name: &str) -> bool {
 }
 "#;
 
+/// What the packages of the copy are numbered: compatible with any 0.1.
+const COPY_VERSION: &str = "0.1.999999";
+
 /// Every bug is found within so many seeds.
 const SEEDS: &str = "1..1001";
 
@@ -129,6 +132,11 @@ impl Copy {
         let core = dir.join("crates/core/src/lib.rs");
         let text = fs::read_to_string(&core).map_err(|error| format!("{}: {error}", core.display()))?;
         fs::write(&core, text + SWITCH_CODE).map_err(|error| format!("{}: {error}", core.display()))?;
+        for name in ["Cargo.toml", "Cargo.lock"] {
+            let path = dir.join(name);
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            fs::write(&path, renumbered(&text)).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
         Ok(Copy { dir })
     }
 
@@ -164,6 +172,22 @@ impl Copy {
         }
         Ok(tree)
     }
+}
+
+/// A manifest or lock file whose own packages have another version. Cargo tells builds of path packages apart by name and
+/// version, not by where the workspace is: with the same version, the copy's crates would take the place of the real ones in the
+/// target directory, which both use so that dependencies are built once.
+fn renumbered(text: &str) -> String {
+    let sections = text.split_inclusive("\n\n").map(|section| {
+        let is_ours = section.starts_with("[workspace.package]")
+            || section.starts_with("[[package]]") && !section.contains("\nsource = ");
+        let line = |line: &str| match line.starts_with("version = ") && is_ours {
+            true => format!("version = \"{COPY_VERSION}\"\n"),
+            false => line.to_owned(),
+        };
+        section.split_inclusive('\n').map(line).collect::<String>()
+    });
+    sections.collect()
 }
 
 fn copy_file(from: &Path, to: &Path) -> Result<(), String> {
