@@ -33,6 +33,7 @@
 
 mod candidate;
 pub mod conflicts;
+pub mod dry_run;
 mod footprint_gate;
 mod md5;
 mod roster;

@@ -13,6 +13,7 @@ pub mod next;
 pub mod open;
 pub mod pause;
 pub mod plan;
+mod plan_conflicts;
 pub mod ps;
 pub mod resume;
 pub mod retry;

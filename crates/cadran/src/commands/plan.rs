@@ -11,7 +11,7 @@ use cadran_plan::index::{Buffers, Fleet, Window, build};
 use cadran_spec::Change;
 use serde_json::json;
 
-use super::{files, time};
+use super::{files, plan_conflicts, time};
 use crate::server::clock;
 
 /// Dues one answer lists: a month of a busy fleet, and a bound on what a typo can cost.
@@ -20,7 +20,8 @@ const DUES_MAX: usize = 10_000_000;
 /// List every due of a folder of jobs in a window, as the server would see it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Files with errors are named and left out; the exit code is then 1.\n\nExample:\n  \
-cadran plan --jobs examples/jobs --from 2026-03-29T00:00:00Z --to +1h")]
+cadran plan --jobs examples/jobs --from 2026-03-29T00:00:00Z --to +1h
+  cadran plan --jobs examples/jobs --to +24h --conflicts --assume 10m")]
 pub struct Args {
     /// Folder of job files.
     #[arg(long, env = "CADRAN_JOBS")]
@@ -34,7 +35,13 @@ pub struct Args {
     /// Zone of job files that name none, and of civil times.
     #[arg(long, env = "CADRAN_TIMEZONE", default_value = "UTC")]
     timezone: String,
-    /// JSON lines {"due","job"} instead of text.
+    /// Say instead which dues would wait for which others, or be skipped, because they may not run together.
+    #[arg(long)]
+    conflicts: bool,
+    /// With --conflicts: how long every run is assumed to take.
+    #[arg(long, value_name = "DURATION", default_value = "1m", requires = "conflicts")]
+    assume: String,
+    /// JSON lines {"due","job"} instead of text; with --conflicts also what becomes of the due.
     #[arg(long)]
     json: bool,
 }
@@ -61,7 +68,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     let index = build(&fleet.snapshot(), window, &mut Buffers::default());
+    let done = if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    if args.conflicts {
+        plan_conflicts::write(&mut out, &jobs, &index, &args.assume, args.json)?;
+        out.flush()?;
+        return Ok(done);
+    }
     for (due, job) in &index {
         let name = &jobs[job as usize].name;
         if args.json {
@@ -74,7 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.json {
         eprintln!("{} dues of {} jobs", index.len(), jobs.len());
     }
-    Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(done)
 }
 
 /// The jobs in name order, so that the order (due, job) is that of names, and how many files were bad.

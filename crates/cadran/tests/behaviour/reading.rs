@@ -125,6 +125,40 @@ fn plan_lists_every_due_of_a_window() {
     assert_eq!(stdout(&soon).lines().count(), 3, "{}", said(&soon));
 }
 
+// covers: option plan --{conflicts,assume}
+#[test]
+fn plan_says_which_dues_would_wait_for_which() {
+    let home = Home::new();
+    home.job("backup", "schedule: '0 9 * * *'\nrun: x\nfootprint: {writes: ['table:orders']}\n");
+    home.job("report", "schedule: '1 9 * * *'\nrun: x\nfootprint: {reads: ['table:orders']}\n");
+    home.job("often", "schedule: '*/2 9 * * *'\nrun: x\n");
+    let plan = |more: &[&str]| {
+        let jobs = jobs(&home);
+        let window = ["--from", "2026-01-01T08:00:00Z", "--to", "2026-01-01T09:03:00Z"];
+        run(&[&["plan", "--jobs", &jobs], &window[..], &["--conflicts"], more].concat())
+    };
+    let output = plan(&["--assume", "3m"]);
+    assert_eq!(
+        stdout(&output),
+        "2026-01-01T09:01:00.000Z  report  waits 120 s, behind backup of 2026-01-01T09:00:00.000Z for table:orders\n\
+         2026-01-01T09:02:00.000Z  often  skipped, the job was still active, and overlap is skip, behind often of \
+         2026-01-01T09:00:00.000Z\n",
+        "{}",
+        said(&output)
+    );
+    assert!(said(&output).contains("of 4 dues 1 would wait and 1 be skipped, if every run takes 3m"));
+    // A minute each, unless said otherwise: nobody is in anybody's way.
+    assert_eq!(stdout(&plan(&[])), "");
+    let rows = plan(&["--assume", "90s", "--json"]);
+    let row: serde_json::Value = serde_json::from_str(stdout(&rows).trim()).expect("one line of JSON");
+    assert_eq!((&row["job"], &row["behind"]["key"]), (&"report".into(), &"table:orders".into()), "{row}");
+    assert_eq!(row["starts"], "2026-01-01T09:01:30.000Z");
+    for wrong in [&["--assume", "soon"][..], &["--assume", "0s"]] {
+        let output = plan(wrong);
+        assert!(!output.status.success() && said(&output).contains("--assume"), "{}", said(&output));
+    }
+}
+
 // covers: command import
 // covers: command import xxl-job
 // covers: option import xxl-job DUMP|URL
