@@ -1,4 +1,4 @@
-//! Children: they are run by a success of their parent, in the batch that records it, and by nothing else.
+//! Children: they are run by a success of their parent, in the batch that records it, or by a step that calls their job.
 
 use cadran_core::{Batch, RunId, RunStatus};
 use rustc_hash::FxHashMap;
@@ -15,6 +15,17 @@ pub(crate) fn check(law: &Checker, open: &FxHashMap<RunId, OpenRun>, batch: &Bat
             let name = law.jobs.get(&promise.job).map(|life| life.name.as_str());
             law.job_of(run).body.children.iter().any(|child| Some(child.as_str()) == name)
         });
+        let called = open.get(&parent).is_some_and(|run| {
+            let name = law.jobs.get(&promise.job).map(|life| life.name.as_str());
+            let calls = |step: &cadran_core::Step| {
+                matches!(&step.work, cadran_core::Work::Job(call) if Some(call.job.as_str()) == name)
+            };
+            let body = &law.job_of(run).body;
+            body.steps.iter().any(calls) || body.handlers.steps.iter().flatten().any(|step| calls(step))
+        });
+        if called && !succeeded && !promise.trigger.is_scheduled() && depth <= 16 {
+            continue;
+        }
         if !succeeded || !named || promise.trigger.is_scheduled() || depth > 16 {
             return broken(
                 "a child runs because its parent succeeded",

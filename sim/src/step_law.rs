@@ -56,7 +56,9 @@ impl StepLaw {
         }
         for dep in &step.depends {
             let begun = known.began.contains(dep);
-            let root = body.step(*dep).is_some_and(|dep| dep.depends.is_empty());
+            // A step that calls a job gets no order.
+            let is_ordered = |dep: &cadran_core::Step| !matches!(dep.work, cadran_core::Work::Job(_));
+            let root = body.step(*dep).is_some_and(|dep| dep.depends.is_empty() && is_ordered(dep));
             if live.contains(dep) || root && !begun {
                 return broken("a step starts when what it depends on is over", what(*dep));
             }
@@ -126,7 +128,11 @@ impl StepLaw {
     ) -> Result<(), Violation> {
         let Some(known) = self.runs.get_mut(&run) else { return Ok(()) };
         let exit = known.body.handler_no(Handler::Exit);
-        let has_exit = known.body.handlers.get(Handler::Exit).is_some();
+        let has_exit = known
+            .body
+            .handlers
+            .get(Handler::Exit)
+            .is_some_and(|step| !matches!(step.work, cadran_core::Work::Job(_)));
         if has_exit
             && matches!(status, RunStatus::Succeeded | RunStatus::Failed)
             && !known.began.contains(&exit)

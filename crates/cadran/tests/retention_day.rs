@@ -52,6 +52,7 @@ fn batch(ids: &mut RunIds, from: i64, seconds: i64) -> (Batch, Vec<RunId>) {
                 message: None,
                 output: None,
                 seats: Vec::new(),
+                calls: Vec::new(),
             };
             batch.runs.push(RunUpdate {
                 run,

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Container, FootprintSpec, GlueKind, GroupName, HttpRequest, JobName, Millis, Policy, Schedule, Target,
+    Container, FootprintSpec, ForEach, GlueKind, GroupName, HttpRequest, JobCall, JobName, Millis, Policy,
+    Schedule, Target,
 };
 
 /// A definition of work: when, under which rules, and what.
@@ -100,6 +101,15 @@ impl Body {
         !self.steps.is_empty() && self.steps.iter().all(on_group)
     }
 
+    /// The jobs that its steps and handlers call.
+    pub fn calls(&self) -> impl Iterator<Item = &JobName> {
+        let steps = self.steps.iter().chain(self.handlers.steps.iter().flatten().map(|step| &**step));
+        steps.filter_map(|step| match &step.work {
+            Work::Job(call) => Some(&call.job),
+            _ => None,
+        })
+    }
+
     /// The number of a handler: handlers stand behind the steps.
     pub fn handler_no(&self, handler: Handler) -> StepNo {
         StepNo((self.steps.len() + handler as usize) as u16)
@@ -143,6 +153,8 @@ pub struct Step {
     pub stderr: Option<String>,
     /// Signal number sent on stop; `None` means SIGTERM.
     pub signal_on_stop: Option<i32>,
+    /// The items it is done for, when there are several.
+    pub for_each: Option<Box<ForEach>>,
 }
 
 /// What a step runs. Parameters are never spliced into any of these texts by Cadran: they arrive as environment
@@ -163,6 +175,8 @@ pub enum Work {
     Http(Box<HttpRequest>),
     /// A container.
     Container(Box<Container>),
+    /// Runs of another job.
+    Job(Box<JobCall>),
 }
 
 impl Work {

@@ -50,8 +50,11 @@ pub use order::{
 };
 pub use policy::{Misfire, Overlap, Policy};
 pub use record::{Batch, JobPut, JobRemoved, JobState, Promise, RunRecord, RunUpdate, Skip, TriggerKey};
-pub use run::{RunStatus, SeatRecord, SeatStatus, SkipReason, StepRecord, StepStatus, Trigger};
+pub use run::{CallRecord, RunStatus, SeatRecord, SeatStatus, SkipReason, StepRecord, StepStatus, Trigger};
 pub use share::{RunName, RunNameError, ShareError, share_of};
 pub use time::{Now, instant_text};
 pub use waiting::{Holding, Waiting};
-pub use work::{Container, ContainerCommand, HttpBody, HttpRequest, JsonPart, JsonPath, JsonPathError};
+pub use work::{
+    Container, ContainerCommand, ForEach, HttpBody, HttpRequest, Items, JobCall, JsonPart, JsonPath,
+    JsonPathError,
+};

@@ -1,5 +1,5 @@
 use crate::policy::words;
-use crate::{Address, Millis};
+use crate::{Address, Millis, RunId};
 
 /// Why a run exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -212,6 +212,23 @@ pub struct StepRecord {
     pub output: Option<Box<str>>,
     /// The shares of the latest attempt, for a step that runs on executors of a group.
     pub seats: Vec<SeatRecord>,
+    /// The runs that the latest attempt asked for, for a step with `job`.
+    pub calls: Vec<CallRecord>,
+}
+
+/// What is recorded of one run that a step asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRecord {
+    /// Which item it is for, from 0.
+    pub index: u32,
+    /// The run.
+    pub run: RunId,
+    /// The item; empty without `for_each`.
+    pub item: Box<str>,
+    /// `Promised` until it has ended.
+    pub status: RunStatus,
+    /// Its outputs as a JSON object, for a step with `output`.
+    pub output: Option<Box<str>>,
 }
 
 /// What is recorded of one share of a step at one executor.

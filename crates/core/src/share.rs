@@ -152,6 +152,7 @@ mod tests {
             message: None,
             output: None,
             seats: (0..total).map(|index| seat(index, total)).collect(),
+            calls: Vec::new(),
         };
         let on = step("on", StepStatus::Running, 2);
         let over = step("over", StepStatus::Failed, 3);

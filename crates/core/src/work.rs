@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crate::JobName;
+
 /// One HTTP request of a step. `${NAME}` in its texts becomes the variable's value when the step starts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpRequest {
@@ -68,6 +70,56 @@ impl Default for ContainerCommand {
     fn default() -> ContainerCommand {
         ContainerCommand::Image(Vec::new())
     }
+}
+
+/// A run of another job that a step asks for, and waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobCall {
+    /// The job.
+    pub job: JobName,
+    /// Its parameters; `${NAME}` in a value becomes the variable's value when the step starts.
+    pub params: Vec<(String, String)>,
+}
+
+/// A step that is done for each of several items.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForEach {
+    /// The items.
+    pub items: Items,
+    /// How many at once.
+    pub max_parallel: u16,
+    /// Whether the first failure stops the others.
+    pub fail_fast: bool,
+}
+
+impl ForEach {
+    /// How many at once, for a file that does not say.
+    pub const MAX_PARALLEL: u16 = 10;
+}
+
+/// What a step is done for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Items {
+    /// These.
+    List(Vec<String>),
+    /// Whole numbers, both ends included.
+    Range {
+        /// The first.
+        from: i64,
+        /// The last.
+        to: i64,
+        /// From one to the next.
+        step: i64,
+    },
+    /// A list in JSON or one item on each line, once the values are in place.
+    Text(String),
+}
+
+impl Items {
+    /// Items of one step: each is a run, and all stand in the record of the step.
+    pub const MAX: usize = 1_000;
+    /// Longest item.
+    pub const BYTES_MAX: usize = 4_096;
 }
 
 /// The way to one value in a JSON document: `$.items[0].id`, `["a name"]` for keys that are no plain names.

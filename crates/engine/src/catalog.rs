@@ -88,6 +88,13 @@ impl Catalog {
             .map(|entry| (&entry.name, entry.shape.body.children.as_slice()))
     }
 
+    /// The jobs that are not removed and call others, with those.
+    pub fn callers(&self) -> impl Iterator<Item = (&JobName, Vec<JobName>)> {
+        let live = self.entries.iter().flatten().filter(|entry| !entry.removed);
+        live.map(|entry| (&entry.name, entry.shape.body.calls().cloned().collect::<Vec<_>>()))
+            .filter(|(_, calls)| !calls.is_empty())
+    }
+
     /// The parameter of a job that takes a text of somebody else's, by name or position: the only one it has.
     pub fn text_param(&self, name: &JobName) -> Option<&str> {
         let entry = self.find(name).and_then(|job| self.get(job))?;

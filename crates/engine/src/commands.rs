@@ -100,7 +100,7 @@ impl Engine {
         self.trigger_below(name, arguments, parent, now)
     }
 
-    fn trigger_below(
+    pub(crate) fn trigger_below(
         &mut self,
         name: &JobName,
         arguments: RunArguments,

@@ -15,6 +15,7 @@ use crate::effects::{Effects, Event, RunChange};
 use crate::job_table::JobTable;
 use crate::run_table::RunTable;
 use crate::running::LiveRun;
+use crate::sub_jobs::Calls;
 use crate::timers::{RingItem, Timers, Wake};
 use crate::trigger_keys::TriggerKeys;
 use crate::unanswered::UnansweredOrders;
@@ -70,6 +71,8 @@ pub struct Engine {
     pub(crate) timers: Timers,
     pub(crate) trigger_keys: TriggerKeys,
     pub(crate) unanswered: UnansweredOrders,
+    /// Runs that steps wait for.
+    pub(crate) calls: Calls,
     /// What waits for the store.
     pub(crate) commits: CommitQueue,
     /// What is to be done, gathered until it is taken.
@@ -90,6 +93,7 @@ impl Engine {
             timers: Timers::new(),
             trigger_keys: TriggerKeys::default(),
             unanswered: UnansweredOrders::default(),
+            calls: Calls::default(),
             commits: CommitQueue::default(),
             effects: Effects::default(),
             stopping: false,
@@ -115,7 +119,16 @@ impl Engine {
             Event::Executors(changes) => self.change_executors(changes, now),
             Event::Stopping => self.stopping = true,
         }
+        self.finish_event(now);
+    }
+
+    /// What follows at once: starts, and what steps that wait for other runs are told.
+    pub(crate) fn finish_event(&mut self, now: Now) {
         self.start_admitted(now);
+        while let Some(report) = self.calls.reports.pop_front() {
+            self.report(report, now);
+            self.start_admitted(now);
+        }
     }
 
     /// Everything to be done since the last call.

@@ -131,7 +131,8 @@ impl Engine {
             priority: self.catalog.get(job).map_or(live.policy.priority, |entry| entry.shape.policy.priority),
             // Someone asked for a retry: it waits its turn rather than turn a failure into a skip.
             overlap: match live.policy.overlap {
-                Overlap::Skip if live.retried.is_some() => Overlap::Wait,
+                // So does a run that a step waits for.
+                Overlap::Skip if live.retried.is_some() || self.calls.has_caller(run) => Overlap::Wait,
                 overlap => overlap,
             },
             footprint: match &live.footprint {

@@ -32,14 +32,17 @@ mod engine;
 mod firing;
 mod job_table;
 mod jobs;
+mod json_text;
 mod placing;
 mod restore;
 mod run_table;
 mod running;
 mod shares;
+mod sub_jobs;
 mod timers;
 mod trigger_keys;
 mod unanswered;
+mod variables;
 mod waiting;
 
 pub use catalog::Catalog;

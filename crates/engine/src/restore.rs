@@ -107,10 +107,11 @@ impl Engine {
         for restored in runs {
             self.restore_run(restored, &mut found, now);
         }
+        self.restore_calls();
         self.take_places_back(now);
         // What the executor still keeps of runs that are over: the server went before it could say so.
         self.effects.orders.extend(found.into_keys().map(|run| Order::Close { run }));
-        self.start_admitted(now);
+        self.finish_event(now);
     }
 
     fn restore_job(&mut self, restored: RestoredJob, now: Now) {
@@ -192,8 +193,10 @@ impl Engine {
                 message: None,
                 output: None,
                 seats: Vec::new(),
+                calls: Vec::new(),
             });
         }
+        live.recall_calls(&records);
         if !(records.is_empty() && found.is_empty()) || mode == Resume::Retry {
             live.past = Some(Box::new(Past { records, found, mode }));
         }

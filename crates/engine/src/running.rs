@@ -10,6 +10,7 @@ use cadran_flow::{Accepted, Next, Progress, Resume, StopWhy};
 
 use crate::engine::Engine;
 use crate::shares::SeatsOf;
+use crate::sub_jobs::{CallEnd, StepCalls, call_of};
 use crate::timers::{RingItem, Timer};
 
 /// A run that is promised, waits or runs.
@@ -41,6 +42,8 @@ pub(crate) struct LiveRun {
     pub(crate) progress: Option<Box<Progress>>,
     /// What executors of groups have of it.
     pub(crate) seats: SeatsOf,
+    /// What its steps have called.
+    pub(crate) calls: Vec<StepCalls>,
     /// What to go on with, for a run that was read back.
     pub(crate) past: Option<Box<Past>>,
 }
@@ -85,6 +88,7 @@ impl LiveRun {
             limit_at: None,
             progress: None,
             seats: Vec::new(),
+            calls: Vec::new(),
             past: None,
         }
     }
@@ -104,7 +108,9 @@ impl LiveRun {
     }
 
     pub(crate) fn steps(&self) -> Option<Vec<StepRecord>> {
-        self.progress.as_ref().map(|progress| self.with_seats(progress.records(&self.context.body)))
+        let mut records = self.with_seats(self.progress.as_ref()?.records(&self.context.body));
+        self.put_calls(&mut records);
+        Some(records)
     }
 }
 
@@ -154,6 +160,7 @@ impl Engine {
         self.apply(run, next, now);
         if goes_on {
             self.stop_shares_again(run);
+            self.resume_calls(run, now);
         }
     }
 
@@ -205,9 +212,10 @@ impl Engine {
         let ends = next.iter().any(|next| matches!(next, Next::End { .. }));
         let single = live.context.body.steps.len() == 1;
         // The end writes the whole row; between, only what a person would miss after a crash.
-        if !ends && (first || !single || report.kind != ReportKind::Started) {
+        let calls = !live.calls.is_empty();
+        if !ends && (first || !single || calls || report.kind != ReportKind::Started) {
             let job = live.context.job;
-            if live.seats.is_empty() {
+            if live.seats.is_empty() && !calls {
                 // A first attempt of an only step says no more than the row itself does.
                 let plain =
                     single && live.attempt == 1 && report.attempt == 1 && report.kind == ReportKind::Started;
@@ -245,6 +253,10 @@ impl Engine {
                     if self.stopping {
                         continue;
                     }
+                    if call_of(&live.context.body, step).is_some() {
+                        self.start_calls(run, step, attempt, now);
+                        continue;
+                    }
                     let placement = self.place_attempt(run, step, attempt, now);
                     if placement.is_some() {
                         self.note_ordered(run, step, attempt, now);
@@ -267,6 +279,9 @@ impl Engine {
                 Next::RetryAt { step, at_mono } => {
                     self.timers.start(at_mono, Timer::Retry(run, live.attempt, step));
                 }
+                Next::Stop { step, .. } if call_of(&live.context.body, step).is_some() => {
+                    self.stop_calls(run, step, Outcome::Halted("stopped".into()), now);
+                }
                 Next::Stop { step, attempt } => self.effects.orders.push(Order::Stop { run, step, attempt }),
                 Next::End { status, message } => {
                     let skip = (status == RunStatus::Skipped).then_some(SkipReason::Precondition);
@@ -288,6 +303,7 @@ impl Engine {
                 }
                 self.apply(run, next, now);
             }
+            Timer::Call(run, step, attempt) => self.calls_timed_out(run, step, attempt, now),
             Timer::Limit(run, attempt) => {
                 if self.runs.get(run).is_some_and(|live| live.attempt == attempt) {
                     self.stop_run(run, StopWhy::TimedOut, now);
@@ -352,6 +368,7 @@ impl Engine {
         }
         let steps = live.steps();
         live.status = status;
+        let end = self.calls.has_caller(run).then(|| CallEnd::of(&live, status, message.as_deref()));
         let update = RunUpdate { ended_at: Some(now.wall), skip, message, steps, ..live.update(run) };
         self.effects.batch.runs.push(update);
         self.note_change(run, job, status, skip);
@@ -371,5 +388,9 @@ impl Engine {
         }
         self.give_up_place(run, now);
         self.continue_backlog(job, run, now);
+        self.drop_calls(run, &live, now);
+        if let Some(end) = end {
+            self.end_call(run, end, now);
+        }
     }
 }

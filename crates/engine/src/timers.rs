@@ -42,6 +42,8 @@ pub(crate) enum Timer {
     Retry(RunId, u32, StepNo),
     /// The time limit of a run, in this attempt of it.
     Limit(RunId, u32),
+    /// The time limit of a step that waits for other runs, in this attempt of it.
+    Call(RunId, StepNo, u32),
 }
 
 /// See the [module](self).

@@ -81,6 +81,7 @@ pub(crate) fn of_step(
             container = Some(running);
             (argv, Some(note))
         }
+        Work::Job(_) => return Err("a step that calls a job is carried out by the server".into()),
         Work::Handler(_) | Work::Glue(..) => {
             return Err("only an executor of a group can run this; name one with `executor`".into());
         }

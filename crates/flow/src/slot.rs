@@ -100,6 +100,7 @@ impl Slot {
             message: self.message.clone(),
             output: output.map(Into::into),
             seats: Vec::new(),
+            calls: Vec::new(),
         }
     }
 }

@@ -249,6 +249,20 @@ impl Place {
         freed
     }
 
+    /// A run waits for another one that it asked for: it lends its slot meanwhile, or runs that wait for one another would
+    /// hold all slots.
+    pub fn lend_slot(&mut self) -> Freed {
+        self.limits.slots += 1;
+        let mut freed = Freed::default();
+        self.fill_slots(&mut freed);
+        freed
+    }
+
+    /// The end of [`Place::lend_slot`]. Where somebody else has the slot by now, one run more is on for a while.
+    pub fn take_slot_back(&mut self) {
+        self.limits.slots = self.limits.slots.saturating_sub(1);
+    }
+
     /// How many units a pool has, as far as anybody said.
     pub fn capacity(&self, pool: &str) -> Option<u32> {
         self.footprints.capacity(pool)

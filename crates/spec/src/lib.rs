@@ -40,8 +40,8 @@ mod tree;
 pub use dagu::{DaguOptions, FileDialect, Rewritten};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use folder::{
-    Caller, Change, FILES_MAX, FileDiagnostics, Folder, Scan, WatchHandle, WatchOptions, missing_child,
-    read_file, watch,
+    Caller, Change, FILES_MAX, FileDiagnostics, Folder, Scan, WatchHandle, WatchOptions, call_problems,
+    missing_child, read_file, watch,
 };
 pub use read::{ExecutorsFile, GroupEntry, read_executors};
 pub use read::{

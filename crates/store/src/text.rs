@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 
-use cadran_core::{Address, Millis, Promise, SeatRecord, SeatStatus, StepRecord, StepStatus};
+use cadran_core::{
+    Address, CallRecord, Millis, Promise, RunId, RunStatus, SeatRecord, SeatStatus, StepRecord, StepStatus,
+};
 use serde::{Deserialize, Serialize};
 
 /// One step in a row. Names are short because the row of every run carries them.
@@ -29,6 +31,48 @@ struct StepShape<'a> {
     output: Option<Cow<'a, str>>,
     #[serde(borrow, rename = "p", default, skip_serializing_if = "Vec::is_empty")]
     seats: Vec<SeatShape<'a>>,
+    #[serde(borrow, rename = "c", default, skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<CallShape<'a>>,
+}
+
+/// One run that a step asked for.
+#[derive(Serialize, Deserialize)]
+struct CallShape<'a> {
+    #[serde(rename = "i", default, skip_serializing_if = "is_zero")]
+    index: u32,
+    #[serde(rename = "r")]
+    run: u64,
+    #[serde(borrow, rename = "v", default, skip_serializing_if = "str::is_empty")]
+    item: Cow<'a, str>,
+    #[serde(borrow, rename = "s")]
+    status: Cow<'a, str>,
+    #[serde(borrow, rename = "o", default, skip_serializing_if = "Option::is_none")]
+    output: Option<Cow<'a, str>>,
+}
+
+impl<'a> From<&'a CallRecord> for CallShape<'a> {
+    fn from(call: &'a CallRecord) -> CallShape<'a> {
+        CallShape {
+            index: call.index,
+            run: call.run.raw(),
+            item: Cow::Borrowed(&call.item),
+            status: Cow::Borrowed(call.status.word()),
+            output: call.output.as_deref().map(Cow::Borrowed),
+        }
+    }
+}
+
+impl CallShape<'_> {
+    fn call(self) -> Result<CallRecord, String> {
+        Ok(CallRecord {
+            index: self.index,
+            run: RunId::from_raw(self.run),
+            item: self.item.into(),
+            status: RunStatus::from_word(&self.status)
+                .ok_or_else(|| format!("calls: no status is named {:?}", self.status))?,
+            output: self.output.map(Into::into),
+        })
+    }
 }
 
 /// One share of a step at an executor.
@@ -121,6 +165,7 @@ pub(crate) fn steps_text(steps: &[StepRecord]) -> String {
             message: step.message.as_deref().map(Cow::Borrowed),
             output: step.output.as_deref().map(Cow::Borrowed),
             seats: step.seats.iter().map(SeatShape::from).collect(),
+            calls: step.calls.iter().map(CallShape::from).collect(),
         })
         .collect();
     to_json(&shapes)
@@ -143,6 +188,7 @@ pub(crate) fn steps(text: &str) -> Result<Vec<StepRecord>, String> {
                 message: shape.message.map(Into::into),
                 output: shape.output.map(Into::into),
                 seats: shape.seats.into_iter().map(SeatShape::seat).collect::<Result<_, _>>()?,
+                calls: shape.calls.into_iter().map(CallShape::call).collect::<Result<_, _>>()?,
             })
         })
         .collect()
@@ -220,6 +266,7 @@ mod tests {
             message: None,
             output: None,
             seats: Vec::new(),
+            calls: Vec::new(),
         }
     }
 

@@ -35,6 +35,7 @@ enum Form {
     Glue,
     Http,
     Container,
+    Call,
     Steps,
 }
 
@@ -43,6 +44,8 @@ struct Outline {
     form: Form,
     /// It may name executors; then it has no preconditions.
     away: bool,
+    /// Steps may call other jobs; then it has no preconditions.
+    calls: bool,
     /// `retry: never`.
     never: bool,
     chain: bool,
@@ -83,6 +86,7 @@ pub(crate) fn job_file(dice: &mut Dice, no: u64, jobs: u64, setting: Setting) ->
     let outline = Outline {
         form,
         away,
+        calls: form == Form::Steps && !away && no + 1 < jobs && dice.percent(25),
         never: dice.percent(12),
         chain: form == Form::Steps && dice.percent(15),
         history: dice
@@ -150,7 +154,7 @@ impl Grammar<'_> {
 
     /// How often a key is written, of a hundred times. 0 where it does not belong beside what was decided before.
     fn chance(&mut self, section: &str, key: &str) -> u64 {
-        let Outline { form, away, never, chain, history, dialect, params, .. } = &self.outline;
+        let Outline { form, away, calls, never, chain, history, dialect, params, .. } = &self.outline;
         let sure = |is: bool| if is { 100 } else { 0 };
         match (section, key) {
             ("job", "steps") => sure(*form == Form::Steps),
@@ -175,7 +179,7 @@ impl Grammar<'_> {
                 }
             }
             ("job", "params") => sure(!params.is_empty()),
-            ("job", "preconditions") if *away => 0,
+            ("job", "preconditions") if *away || *calls => 0,
             ("job", "retry") => {
                 if *never {
                     100
@@ -194,6 +198,7 @@ impl Grammar<'_> {
             ("job", _) => 10,
             ("retry", "limit") | ("precondition", "condition") | ("param", "name") => 100,
             ("footprint", "writes" | "reads") => 60,
+            ("for_each", "items" | "range") => 100,
             ("executor", "group") | ("http", "url") | ("container", "image") => 100,
             ("executor", "labels") => 40,
             ("schedule", "cron" | "every" | "at" | "from") => 100,
@@ -354,6 +359,23 @@ impl Grammar<'_> {
                 0 => Value::text(self.command()),
                 _ => self.step(None, false, false),
             },
+            ("step", "job") => {
+                let own: u64 = self.own[1..].parse().unwrap_or_default();
+                let later: Vec<u64> = (own + 1..self.jobs).collect();
+                Value::text(format!("j{}", self.dice.pick(&later)))
+            }
+            ("step", "for_each") => match self.dice.roll(4) {
+                0 => scalar_list(&["a", "b c"]),
+                1 => Value::text("[1, \"two\"]"),
+                _ => {
+                    let other = self.dice.pick(&["items", "range"]);
+                    self.map("for_each", &|_, key| key != other)
+                }
+            },
+            ("for_each", "items") => Value::text("${CADRAN_JOB}"),
+            ("for_each", "range") => Value::text(self.dice.pick(&["1-2", "0-10/5"])),
+            ("for_each", "max_parallel") => self.whole(1, 3),
+            ("for_each", "fail_fast") => self.flag(),
             ("job" | "step", "http") => {
                 // A body goes with the methods that have one.
                 let other = self.dice.pick(&["body", "method"]);
@@ -493,6 +515,7 @@ impl Grammar<'_> {
         let form = form.unwrap_or_else(|| match self.dice.roll(10) {
             0 if away => Form::Handler,
             1 if away => Form::Glue,
+            4 | 5 if self.outline.calls => Form::Call,
             0 if !self.outline.away => Form::Http,
             1 if !self.outline.away => Form::Container,
             2 | 3 => Form::Script,
@@ -502,6 +525,13 @@ impl Grammar<'_> {
         let retries = retries && !self.outline.never;
         let mut step = self.map("step", &|grammar, key| match key {
             "run" | "script" | "handler" | "glue" | "http" | "container" => false,
+            "job" => false,
+            "for_each" => form == Form::Call,
+            "shell" | "dir" | "env" | "stdout" | "stderr" | "signal_on_stop" | "preconditions"
+                if form == Form::Call =>
+            {
+                false
+            }
             "shell" if form == Form::Http => false,
             "shell" | "dir" | "env" | "stdout" | "stderr" | "signal_on_stop" => !foreign,
             "preconditions" => !foreign && !grammar.outline.away,
@@ -516,10 +546,15 @@ impl Grammar<'_> {
             Form::Glue => &["glue", "script"],
             Form::Http => &["http"],
             Form::Container => &["container"],
+            Form::Call => &["job"],
         };
         if let Value::Map(entries) = &mut step {
             for key in keys {
                 entries.extend(self.value("step", key, key).map(|value| ((*key).to_owned(), value)));
+            }
+            if form == Form::Call && self.dice.percent(20) {
+                let day = Value::text("${CADRAN_JOB}-${ITEM}");
+                entries.push(("params".into(), Value::Map(vec![("day".into(), day)])));
             }
             let concurrent = |(key, value): &(String, Value)| {
                 camel(key).starts_with("block")

@@ -57,6 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut checked =
         args.paths.iter().map(|path| files::check(path, &options)).collect::<Result<Vec<_>, _>>()?;
     files::check_children(&args.paths, &mut checked);
+    files::check_calls(&args.paths, &mut checked);
     for (jobs, problems) in checked {
         good += jobs.len();
         bad += problems.iter().filter(|problem| problem.is_error()).count();

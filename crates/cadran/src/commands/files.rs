@@ -1,6 +1,6 @@
 //! Job files named on the command line.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use cadran_core::{Job, JobName, Zone};
 use cadran_spec::{
     Change, DaguOptions, Diagnostic, FILE_BYTES_MAX, FileDialect, Folder, Parsed, RESOURCES_FILE,
-    ReadOptions, Resources, Scan, Severity, missing_child, read_job, read_job_in,
+    ReadOptions, Resources, Scan, Severity, call_problems, missing_child, read_job, read_job_in,
 };
 
 /// What is wrong with one file, and its text to point at.
@@ -132,6 +132,26 @@ pub fn check_children(paths: &[PathBuf], checked: &mut [Checked]) {
                     text: String::new(),
                 }),
             }
+        }
+    }
+}
+
+/// What is wrong with the calls among files that were named one by one. A folder is judged as a whole when it is read.
+pub fn check_calls(paths: &[PathBuf], checked: &mut [Checked]) {
+    let calls: BTreeMap<JobName, Vec<JobName>> = checked
+        .iter()
+        .flat_map(|(jobs, _)| {
+            jobs.iter().map(|(_, job)| (job.name.clone(), job.body.calls().cloned().collect()))
+        })
+        .collect();
+    // A job of another file may well be there: only what is wrong for certain is said.
+    let found = call_problems(&calls, |_| true);
+    for (path, (jobs, problems)) in paths.iter().zip(checked).filter(|(path, _)| !path.is_dir()) {
+        let own = |(name, _): &&(JobName, Diagnostic)| jobs.iter().any(|(_, job)| job.name == *name);
+        let diagnostics: Vec<Diagnostic> =
+            found.iter().filter(own).map(|(_, problem)| problem.clone()).collect();
+        if !diagnostics.is_empty() {
+            problems.push(FileProblems { file: path.clone(), diagnostics, text: String::new() });
         }
     }
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use cadran_core::{Command, Job, JobName, Reply, RunId, RunStatus, StepNo, StepRecord, StepStatus, Zone};
 use cadran_engine::{Engine, Event, JobChange, Options};
 use cadran_exec::{Local, LocalOptions, LogDir};
-use cadran_spec::{FileDialect, ReadOptions};
+use cadran_spec::{Change, FileDialect, ReadOptions};
 use cadran_store::{RunView, Store};
 use serde_json::json;
 
@@ -131,8 +131,9 @@ async fn foreground(
     let name = job.name.clone();
     let running = server::start(loop_handle.clone(), clock, Engine::new(Options::default()), store, orders)?;
     let source: Arc<str> = "".into();
-    let put = JobChange::Put { job, definition, source: source.clone(), source_mark: source };
-    loop_handle.send(Event::Jobs(vec![put]));
+    let mut jobs = if job.body.calls().next().is_some() { beside(args, &job)? } else { Vec::new() };
+    jobs.push(JobChange::Put { job, definition, source: source.clone(), source_mark: source });
+    loop_handle.send(Event::Jobs(jobs));
     let run = start(&loop_handle, &name, params(&args.params)).await?;
     let view = follow(&running, run, &logs, args.json).await?;
     running.stop(async { local.drain(Duration::from_secs(10)).await }).await;
@@ -140,6 +141,22 @@ async fn foreground(
         println!("{}", summary(&view));
     }
     Ok(exit_code(&view, dialect))
+}
+
+/// The other jobs of the file's folder, for steps that call them. They have no dues here.
+fn beside(args: &Args, own: &Job) -> anyhow::Result<Vec<JobChange>> {
+    let zone = Zone::get(&args.timezone).map_err(|error| anyhow::anyhow!("--timezone: {error}"))?;
+    let options = ReadOptions { default_zone: zone, ..ReadOptions::default() };
+    let folder = args.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (scan, _) = super::files::read_folder(folder, options)?;
+    let put = |change| match change {
+        Change::Put { job, definition, source, source_mark } if job.name != own.name => {
+            let job = Job { schedules: Arc::new([]), ..job };
+            Some(JobChange::Put { job, definition, source, source_mark })
+        }
+        _ => None,
+    };
+    Ok(scan.changes.into_iter().filter_map(put).collect())
 }
 
 async fn start(

@@ -276,6 +276,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
     folder.known(files);
     folder
         .known_children(engine.catalog().parents().map(|(name, children)| (name.clone(), children.to_vec())));
+    folder.known_calls(engine.catalog().callers().map(|(name, calls)| (name.clone(), calls)));
     // The files are read before the first tick: what was edited or deleted while the server was away counts.
     let scan = folder.scan(clock::wall());
     engine.handle(Event::Jobs(job_folder::job_changes(scan, &jobs, &problems)), clock.now());

@@ -315,7 +315,7 @@ impl WireStart {
             Work::Shell(line) => WireWork::Shell(line.clone()),
             Work::Program(words) => WireWork::Program(words.clone()),
             Work::Script(text) => WireWork::Script(text.clone()),
-            Work::Handler(_) | Work::Glue(..) | Work::Http(_) | Work::Container(_) => return None,
+            _ => return None,
         };
         let target = step.target.as_deref();
         let texts = |pairs: &[(Box<str>, Box<str>)]| {

@@ -40,7 +40,7 @@ pub fn sendable(body: &Body, step: &Step) -> Result<(), &'static str> {
         Work::Shell(_) | Work::Script(_) => {
             Err("an XXL-JOB executor runs a command without `env`, `dir` and `shell`; set them inside of it")
         }
-        Work::Http(_) | Work::Container(_) => Err("it runs on the server itself"),
+        Work::Http(_) | Work::Container(_) | Work::Job(_) => Err("it runs on the server itself"),
         Work::Program(_) => Err(
             "an XXL-JOB executor runs handlers and scripts; write the command as a text, or name a `handler`",
         ),
@@ -66,7 +66,9 @@ pub(super) fn words(
         Work::Handler(name) => (name.as_str(), "BEAN", ""),
         Work::Glue(kind, source) => ("", glue_word(*kind), source.as_str()),
         Work::Shell(source) | Work::Script(source) => ("", "GLUE_SHELL", source.as_str()),
-        Work::Program(_) | Work::Http(_) | Work::Container(_) => return Err("it cannot be sent".into()),
+        Work::Program(_) | Work::Http(_) | Work::Container(_) | Work::Job(_) => {
+            return Err("it cannot be sent".into());
+        }
     };
     let trigger = Trigger {
         job_id: number,

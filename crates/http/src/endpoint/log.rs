@@ -352,6 +352,7 @@ mod tests {
             message: None,
             output: None,
             seats: Vec::new(),
+            calls: Vec::new(),
         };
         let file = |no: u16, name: &str| LogFile {
             step_no: StepNo(no),

@@ -361,6 +361,7 @@ impl JobStepItem {
                 Work::Glue(..) => "glue",
                 Work::Http(_) => "http",
                 Work::Container(_) => "container",
+                Work::Job(_) => "job",
             },
             depends: step
                 .depends

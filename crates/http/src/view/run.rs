@@ -137,6 +137,22 @@ pub(crate) struct StepItem {
     /// What executors have of the latest attempt, by share.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     executors: Vec<SeatItem>,
+    /// The runs that its latest attempt asked for, for a step with `job`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<CallItem>,
+}
+
+/// A run that a step asked for.
+#[derive(Serialize, ToSchema)]
+struct CallItem {
+    run: String,
+    /// Which item it is for, from 0.
+    index: u32,
+    /// The item.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    item: Box<str>,
+    /// `promised` until it has ended.
+    status: &'static str,
 }
 
 /// One share of a step at one executor.
@@ -283,6 +299,16 @@ impl StepItem {
             },
             output: record.output.as_deref().map(str::to_owned),
             executors: record.seats.iter().map(SeatItem::new).collect(),
+            calls: record
+                .calls
+                .iter()
+                .map(|call| CallItem {
+                    run: call.run.to_string(),
+                    index: call.index,
+                    item: call.item.clone(),
+                    status: call.status.word(),
+                })
+                .collect(),
         }
     }
 }

@@ -294,6 +294,7 @@ pub(crate) fn step(name: &str, status: StepStatus, attempt: u32) -> StepRecord {
         message: None,
         output: None,
         seats: Vec::new(),
+        calls: Vec::new(),
     }
 }
 

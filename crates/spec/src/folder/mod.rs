@@ -1,5 +1,6 @@
 //! A directory tree of job files, and what changed in it since the last look.
 
+mod calls;
 mod file_stamp;
 mod resources_file;
 mod walk;
@@ -21,6 +22,7 @@ use file_stamp::{Mark, Stat};
 use resources_file::ResourcesFile;
 use walk::TreeScan;
 
+pub use calls::problems as call_problems;
 pub use walk::FILES_MAX;
 pub use watch::{Caller, WatchHandle, WatchOptions, watch};
 
@@ -94,6 +96,8 @@ pub struct Folder {
     owners: BTreeMap<JobName, Arc<str>>,
     /// The children of jobs that have some.
     children: BTreeMap<JobName, Vec<JobName>>,
+    /// The jobs that the steps of jobs call.
+    calls: BTreeMap<JobName, Vec<JobName>>,
     directories: BTreeSet<Arc<str>>,
     diagnostics: Arc<[FileDiagnostics]>,
     shared: ResourcesFile,
@@ -128,6 +132,7 @@ impl Folder {
             claims: BTreeMap::new(),
             owners: BTreeMap::new(),
             children: BTreeMap::new(),
+            calls: BTreeMap::new(),
             directories: BTreeSet::new(),
             diagnostics: Arc::new([]),
             shared: ResourcesFile::default(),
@@ -158,6 +163,11 @@ impl Folder {
     /// Tells the children of jobs that [`Folder::known`] told of: their files are not read again to see them.
     pub fn known_children(&mut self, rows: impl IntoIterator<Item = (JobName, Vec<JobName>)>) {
         self.children.extend(rows);
+    }
+
+    /// Tells which jobs the steps of known jobs call.
+    pub fn known_calls(&mut self, rows: impl IntoIterator<Item = (JobName, Vec<JobName>)>) {
+        self.calls.extend(rows);
     }
 
     /// Looks at the tree and reads what changed. `now` is the wall clock: it tells fresh files from settled ones.
@@ -295,6 +305,7 @@ impl Folder {
             let first = self.claims.get(&name).and_then(|claims| claims.first().cloned());
             let Some(source) = first else {
                 self.children.remove(&name);
+                self.calls.remove(&name);
                 if self.owners.remove(&name).is_some() {
                     removed.push(Change::Remove { name });
                 }
@@ -313,6 +324,9 @@ impl Folder {
             } else {
                 self.children.insert(name.clone(), parsed.job.body.children.clone());
             }
+            let calls: Vec<JobName> = parsed.job.body.calls().cloned().collect();
+            self.calls.insert(name.clone(), calls);
+            self.calls.retain(|_, calls| !calls.is_empty());
             self.owners.insert(name, source.clone());
             let put = Change::Put {
                 job: parsed.job,
@@ -385,6 +399,11 @@ impl Folder {
             let missing = children.iter().filter(|child| !self.owners.contains_key(*child));
             let problems = missing.map(|child| missing_child(child, self.owners.keys()));
             list.entry(source.clone()).or_default().extend(problems);
+        }
+        for (name, problem) in calls::problems(&self.calls, |name| self.owners.contains_key(name)) {
+            if let Some(source) = self.owners.get(&name) {
+                list.entry(source.clone()).or_default().push(problem);
+            }
         }
         list.retain(|_, problems| !problems.is_empty());
         let bad = |(source, mut diagnostics): (Arc<str>, Vec<Diagnostic>)| {

@@ -228,6 +228,17 @@ pub(crate) fn read(
             "check it in a job of its own, or in the handler",
         );
     }
+    let called: Vec<&JobName> = body.calls().collect();
+    if called.iter().any(|called| Some(*called) == name.as_ref()) {
+        let message = "a job cannot call itself: it would wait for its own end";
+        findings.error(Span { line: 1, column: 1, len: 0 }, Code::Conflict, message);
+    }
+    if let Some(field) = fields.get("preconditions").filter(|_| !called.is_empty()) {
+        let message =
+            "preconditions are checked before a process is started, and a step of this job calls another job";
+        let help = "give the step that comes first a precondition, or the job that is called";
+        findings.error_help(field.key.span, Code::Conflict, message, help);
+    }
     Some(JobDraft { name, schedules, policy, body })
 }
 
@@ -560,6 +571,11 @@ fn retries(drafts: &mut [Draft], retry: Option<RetryWord>, findings: &mut Findin
 
 /// Gives a step its target. What only counts for processes of the server says so on a step that is none of them.
 fn place(draft: &mut Draft, job: &TargetDraft, findings: &mut Findings) {
+    if matches!(draft.step.work, Work::Job(_)) {
+        // Its job says where its steps run.
+        draft.local_key = None;
+        return;
+    }
     draft.step.target = std::mem::take(&mut draft.target).resolve(&draft.step.work, job, findings);
     if draft.step.target.is_some() && matches!(draft.step.work, Work::Http(_) | Work::Container(_)) {
         let message = "requests and containers run on the server itself, and the step names executors";

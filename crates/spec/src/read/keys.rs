@@ -1,7 +1,7 @@
 //! The keys of all files that this crate reads, as data: the same tables that the reader itself looks keys up in.
 
 use super::fields::{Key, Shape};
-use super::{container, executors, footprint, http, job, lists, resources, schedule, step, target};
+use super::{container, executors, footprint, for_each, http, job, lists, resources, schedule, step, target};
 use crate::dagu::FileDialect;
 
 /// The keys of one map in a file.
@@ -27,6 +27,7 @@ pub const JOB_FILE: &[KeyTable] = &[
     KeyTable { section: "precondition", shape: &step::PRECONDITION },
     KeyTable { section: "handlers", shape: &job::HANDLERS },
     KeyTable { section: "executor", shape: &target::PLACE },
+    KeyTable { section: "for_each", shape: &for_each::FOR_EACH },
     KeyTable { section: "http", shape: &http::HTTP },
     KeyTable { section: "container", shape: &container::CONTAINER },
 ];
@@ -94,6 +95,7 @@ mod tests {
             include_str!("container.rs"),
             include_str!("executors.rs"),
             include_str!("footprint.rs"),
+            include_str!("for_each.rs"),
             include_str!("http.rs"),
             include_str!("job.rs"),
             include_str!("lists.rs"),

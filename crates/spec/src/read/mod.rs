@@ -1,11 +1,13 @@
 //! YAML text to a job, or to everything that is wrong with it.
 
+mod call;
 mod container;
 mod executors;
 mod fields;
 mod findings;
 mod flow;
 mod footprint;
+mod for_each;
 mod http;
 mod job;
 mod keys;

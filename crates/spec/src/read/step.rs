@@ -9,7 +9,7 @@ use super::scalar::{
     duration_or_secs, filled, flag, line, one_or_many, scalar, short, text, variable, whole, word,
 };
 use super::target::{self, BLOCK, CONCURRENCY, EXECUTOR, GLUE, HANDLER, ROUTE, TargetDraft};
-use super::{container, http};
+use super::{call, container, for_each, http};
 use crate::diagnostic::Code;
 use crate::suggest::nearest;
 use crate::tree::{Kind, Node, Span};
@@ -59,6 +59,8 @@ pub(crate) const STEP: Shape = Shape {
         key("params"),
         key("http"),
         key("container"),
+        key("job"),
+        keys("for_each", &["foreach"]),
     ],
     unsupported: &[
         ("id", "use `name`; `depends` names steps by it"),
@@ -67,9 +69,11 @@ pub(crate) const STEP: Shape = Shape {
         ("action", USE_RUN),
         ("with", USE_RUN),
         ("config", USE_RUN),
-        ("call", "run `cadran trigger JOB --wait` as the step"),
-        ("parallel", "write the steps out; those without `depends` on one another run in parallel"),
-        ("foreach", "write the steps out, or loop inside of a script"),
+        ("call", "write `job: NAME`, and `params` beside it"),
+        (
+            "parallel",
+            "write `job: NAME` with `for_each: {items: […], max_parallel: 4}`; steps without `depends` on one another run in parallel",
+        ),
         (
             "repeat_policy",
             "give the job a schedule with `every`, or loop inside of a script; `retry` repeats failures",
@@ -152,11 +156,23 @@ pub(crate) fn read(node: &Node, name: Option<(&str, Span)>, findings: &mut Findi
             draft.named = true;
         }
     }
-    draft.target = TargetDraft::read(&fields, true, findings);
+    draft.target = TargetDraft::read(&fields, fields.get("job").is_none(), findings);
     draft.local_key = LOCAL_KEYS.iter().find_map(|name| Some((*name, fields.get(name)?.key.span)));
     draft.container_key = fields.get("container").map(|field| field.key.span);
     let step = &mut draft.step;
     (step.work, step.shell) = work(&fields, "a step", node.span, findings)?;
+    if let Some(field) = fields.get("for_each") {
+        if !matches!(step.work, Work::Job(_)) {
+            let help = "put what the step does into a job of its own, and write `job: NAME` here";
+            findings.error_help(
+                field.key.span,
+                Code::Unsupported,
+                "`for_each` is for steps with `job`",
+                help,
+            );
+        }
+        step.for_each = for_each::read(field, findings);
+    }
     step.dir = path(&fields, "dir", findings);
     step.stdout = path(&fields, "stdout", findings);
     step.stderr = path(&fields, "stderr", findings);
@@ -202,6 +218,9 @@ pub(crate) fn work(
     span: Span,
     findings: &mut Findings,
 ) -> Option<(Work, Option<Vec<String>>)> {
+    if let Some(called) = fields.get("job") {
+        return call::work(called, fields, findings).map(|work| (work, None));
+    }
     if let Some(request) = fields.get("http") {
         alone(fields, "http", &["run", "script", "handler", "glue", "container", "shell"], findings);
         return http::work(request, findings).map(|work| (work, None));

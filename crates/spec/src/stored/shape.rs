@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::work::{ContainerShape, HttpShape};
+use super::work::{CallShape, ContainerShape, ForEachShape, HttpShape};
 use cadran_core::{
     Block, Body, ContainerCommand, ContinueOn, Dotenv, Dst, FootprintSpec, GlueKind, Handler, Handlers,
     History, Misfire, OnConflict, Overlap, Param, Policy, PoolShare, Precondition, Retry, Route,
@@ -266,6 +266,10 @@ struct StepShape<'a> {
     /// The container of `run` or `program`; with neither its image's own program.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     container: Option<ContainerShape<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    job: Option<CallShape<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    for_each: Option<ForEachShape<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -469,10 +473,12 @@ impl<'a> From<&'a Step> for StepShape<'a> {
             stderr,
             signal_on_stop,
             target,
+            for_each,
         } = step;
         let (mut run, mut program, mut script, mut handler, mut glue) = (None, None, None, None, None);
-        let (mut http, mut container) = (None, None);
+        let (mut http, mut container, mut job) = (None, None, None);
         match work {
+            Work::Job(call) => job = Some(CallShape::from(&**call)),
             Work::Http(request) => http = Some(HttpShape::from(&**request)),
             Work::Container(found) => {
                 container = Some(ContainerShape::from(&**found));
@@ -510,6 +516,8 @@ impl<'a> From<&'a Step> for StepShape<'a> {
             executor: target.as_deref().map(TargetShape::from),
             http,
             container,
+            job,
+            for_each: for_each.as_deref().map(ForEachShape::from),
         }
     }
 }
@@ -517,6 +525,9 @@ impl<'a> From<&'a Step> for StepShape<'a> {
 impl StepShape<'_> {
     fn step(self) -> Result<Step, String> {
         let work = match (self.run, self.program, self.script, self.handler, self.glue) {
+            (None, None, None, None, None) if self.job.is_some() => {
+                Work::Job(Box::new(self.job.unwrap_or_default().call()?))
+            }
             (None, None, None, None, None) if self.http.is_some() => {
                 Work::Http(Box::new(self.http.unwrap_or_default().request()?))
             }
@@ -558,6 +569,7 @@ impl StepShape<'_> {
             stderr: self.stderr.map(Text::into_owned),
             signal_on_stop: self.signal_on_stop,
             target: self.executor.map(TargetShape::target).transpose()?.map(Box::new),
+            for_each: self.for_each.map(|each| Box::new(each.each())),
         })
     }
 }

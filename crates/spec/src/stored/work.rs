@@ -1,6 +1,6 @@
-//! The shapes of requests and containers in stored text.
+//! The shapes of requests, containers and calls in stored text.
 
-use cadran_core::{Container, ContainerCommand, HttpBody, HttpRequest, JsonPath};
+use cadran_core::{Container, ContainerCommand, ForEach, HttpBody, HttpRequest, Items, JobCall, JsonPath};
 use serde::{Deserialize, Serialize};
 
 use super::shape::{Pairs, Text, owned, owned_pairs, pairs, texts};
@@ -131,5 +131,64 @@ impl ContainerShape<'_> {
             pull: text(self.pull),
             options: owned(self.options),
         }
+    }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CallShape<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    params: Pairs<'a>,
+}
+
+impl<'a> From<&'a JobCall> for CallShape<'a> {
+    fn from(JobCall { job, params }: &'a JobCall) -> CallShape<'a> {
+        CallShape { name: job.as_str().into(), params: pairs(params) }
+    }
+}
+
+impl CallShape<'_> {
+    pub(super) fn call(self) -> Result<JobCall, String> {
+        let job = self.name.parse().map_err(|error| format!("job: {error}"))?;
+        Ok(JobCall { job, params: owned_pairs(self.params) })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForEachShape<'a> {
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    list: Vec<Text<'a>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    text: Option<Text<'a>>,
+    /// First, last, from one to the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    range: Option<(i64, i64, i64)>,
+    max_parallel: u16,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    fail_fast: bool,
+}
+
+impl<'a> From<&'a ForEach> for ForEachShape<'a> {
+    fn from(ForEach { items, max_parallel, fail_fast }: &'a ForEach) -> ForEachShape<'a> {
+        let (list, text, range) = match items {
+            Items::List(list) => (texts(list), None, None),
+            Items::Text(text) => (Vec::new(), Some(text.into()), None),
+            Items::Range { from, to, step } => (Vec::new(), None, Some((*from, *to, *step))),
+        };
+        ForEachShape { list, text, range, max_parallel: *max_parallel, fail_fast: *fail_fast }
+    }
+}
+
+impl ForEachShape<'_> {
+    pub(super) fn each(self) -> ForEach {
+        let items = match (self.text, self.range) {
+            (Some(text), _) => Items::Text(text.into_owned()),
+            (None, Some((from, to, step))) => Items::Range { from, to, step },
+            (None, None) => Items::List(owned(self.list)),
+        };
+        ForEach { items, max_parallel: self.max_parallel, fail_fast: self.fail_fast }
     }
 }

@@ -217,6 +217,7 @@ fn update(run: RunId, status: RunStatus, due: i64) -> RunUpdate {
         message: None,
         output: None,
         seats: Vec::new(),
+        calls: Vec::new(),
     };
     RunUpdate {
         run,

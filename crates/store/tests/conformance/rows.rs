@@ -79,6 +79,7 @@ pub(crate) fn step(name: &str, status: StepStatus) -> StepRecord {
         message: None,
         output: None,
         seats: Vec::new(),
+        calls: Vec::new(),
     }
 }
 
