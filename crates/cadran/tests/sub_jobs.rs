@@ -109,7 +109,7 @@ fn each_item_is_a_run_of_its_own_and_a_retry_repeats_what_failed() {
     assert_eq!(outputs(&run("json", "succeeded")), ["<1>", "<a b>", "<{\"k\": 2}>"]);
     assert_eq!(outputs(&run("range", "succeeded")), ["<2>", "<5>", "<8>"]);
     assert_eq!(outputs(&run("none", "succeeded")), Vec::<String>::new());
-    assert!(message(&run("bad-json", "failed"), "all").contains("not closed"));
+    assert!(message(&run("bad-json", "failed"), "all").contains("no list in JSON"));
 
     // One of two fails; a retry by hand runs that one alone.
     std::fs::write(home.path("bad-z"), "").expect("a file");
