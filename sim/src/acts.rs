@@ -210,7 +210,10 @@ impl<R: Record> World<'_, R> {
             for (job, token) in waiting {
                 let run = token.and_then(|token| self.answers.get(&token).copied().flatten());
                 let end = run.and_then(|run| self.law.ends.as_ref()?.get(&run));
-                if end != Some(&RunStatus::Succeeded) {
+                // A step that calls a job may be refused for good: for a parameter, or a footprint. Its run ends all the same.
+                let definition = self.files.get(&job).and_then(|no| self.script.definitions.get(*no));
+                let calls = definition.is_some_and(|job| job.body.calls().next().is_some());
+                if end != Some(&RunStatus::Succeeded) && !(calls && end.is_some()) {
                     left.push(job);
                 }
             }
