@@ -108,6 +108,7 @@ fn step() -> BoxedStrategy<Step> {
         .prop_map(|((name, work, shell, dir, env, retry, timeout_ms), around)| {
             let (continue_on, preconditions, output, stdout, stderr, signal_on_stop, target) = around;
             Step {
+                for_each: None,
                 name,
                 work,
                 shell,
