@@ -494,7 +494,7 @@ fn not_text() {
 fn columns_count_characters_and_escapes_do_not_mislead() {
     check(
         "run: é\nétage: 1\nname: x\n",
-        "2:1+5 étage | unknown key `étage` | a job has the keys name, description, labels, tags, schedule, timezone, dialect, dst, enabled, not_before, not_after, misfire, catchup_window, overlap, skip_if_successful, priority, footprint, timeout, retry, env, params, shell, dir, create_dir, dotenv, preconditions, type, steps, run, script, handlers, executor, handler, glue, route, block, concurrency, children, max_active_steps, partial_success, history, hist_retention_days, hist_retention_runs",
+        "2:1+5 étage | unknown key `étage` | a job has the keys name, description, labels, tags, schedule, timezone, dialect, dst, enabled, not_before, not_after, misfire, catchup_window, overlap, skip_if_successful, priority, footprint, timeout, retry, env, params, shell, dir, create_dir, dotenv, preconditions, type, steps, run, script, http, container, handlers, executor, handler, glue, route, block, concurrency, children, max_active_steps, partial_success, history, hist_retention_days, hist_retention_runs",
     );
     // The place inside of an escaped text is not known: the whole of it is underlined.
     check(
