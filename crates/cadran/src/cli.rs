@@ -39,13 +39,14 @@ pub enum Subcommands {
     /// Run one job file in the foreground, without a server.
     Run(commands::run::Args),
     Worker(commands::worker::Args),
+    Executor(commands::executor::Args),
     Fuzz(commands::fuzz::Args),
     /// Write job files from what another scheduler has.
     Import(commands::import::Args),
     /// What talks to a server.
     #[command(flatten)]
     Client(crate::client::Commands),
-    /// Watches over the processes of a server and ends them when it dies. Started by `serve`.
+    /// Watches over the processes of a `run`, a `worker` or a `fuzz` and ends them when it dies. Started by these.
     #[command(hide = true)]
     Keeper,
     /// Makes the request of a step. Started by the executor.

@@ -15,19 +15,21 @@ pub struct Serve {
     pub timezone: &'static str,
     /// Runs that hold a slot at once: enough for a burst, few enough for the process table of a laptop.
     pub slots: usize,
-    /// How long running steps may go on after a stop was asked for, before they are stopped too. A restart of the server
-    /// should not cost a run that is about to end anyway.
-    pub stop_timeout: Duration,
 }
 
 /// Options of `cadran serve`.
-pub const SERVE: Serve = Serve {
-    listen: "127.0.0.1:7788",
-    executor_listen: "127.0.0.1:7789",
-    timezone: "UTC",
-    slots: 1_000,
-    stop_timeout: Duration::from_secs(10),
-};
+pub const SERVE: Serve =
+    Serve { listen: "127.0.0.1:7788", executor_listen: "127.0.0.1:7789", timezone: "UTC", slots: 1_000 };
+
+/// The executor of this machine.
+pub struct Executor {
+    /// How long processes have after their signal when everything is stopped, before they are killed: longer than the
+    /// grace of a step, so that each is ended by its own.
+    pub stop_timeout: Duration,
+}
+
+/// The executor of this machine.
+pub const EXECUTOR: Executor = Executor { stop_timeout: Duration::from_secs(10) };
 
 /// Options of `cadran worker`.
 pub struct Worker {
@@ -73,7 +75,7 @@ pub struct Health {
     pub loop_age_max: Duration,
     /// The store. It is asked every [`ping_interval`](Health::ping_interval) at least.
     pub store_age_max: Duration,
-    /// The executor inside the server. It moves every half second at least.
+    /// The executor of this machine. It moves every half second at least.
     pub executor_age_max: Duration,
     /// How often the store is asked for a sign of life. A server without anything to record asks nothing else of it.
     pub ping_interval: Duration,

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Subcommands::Import(args) => commands::import::run(args),
         Subcommands::Client(command) => Ok(command.run()),
         Subcommands::HttpStep(args) => commands::http_step::run(args),
+        Subcommands::Executor(args) => commands::executor::run(args),
         Subcommands::Keeper => {
             cadran_exec::keeper_main(std::io::stdin());
             Ok(ExitCode::SUCCESS)

@@ -88,7 +88,7 @@ fn ahead_of_hour(secs_before: i64) -> i64 {
     (now / HOUR_SECS + 2) * HOUR_SECS - secs_before - now
 }
 
-fn cut_off_and_caught_up(end: impl FnOnce(Server)) {
+fn cut_off_and_caught_up(end: impl FnOnce(&Home, Server)) {
     let Some(world) = World::new() else { return };
     let ahead = ahead_of_hour(HOUR_SECS / 2);
     world.set_ahead(ahead);
@@ -97,7 +97,7 @@ fn cut_off_and_caught_up(end: impl FnOnce(Server)) {
     let server = world.serve();
     let active = server.trigger("hourly", "{}");
     wait_for("the start", || (!world.home.lines("seen").is_empty()).then_some(()));
-    end(server);
+    end(&world.home, server);
     world.set_ahead(ahead + 4 * HOUR_SECS);
     let server = world.serve();
     wait_for("the second attempt", || (world.home.lines("seen").len() == 2).then_some(()));
@@ -106,12 +106,15 @@ fn cut_off_and_caught_up(end: impl FnOnce(Server)) {
 
 #[test]
 fn a_backlog_waits_for_a_run_that_a_clean_stop_cut_off() {
-    cut_off_and_caught_up(|server| assert!(server.stop().success()));
+    cut_off_and_caught_up(|_, server| assert!(server.stop().success()));
 }
 
 #[test]
 fn a_backlog_waits_for_a_run_that_a_kill_cut_off() {
-    cut_off_and_caught_up(Server::kill);
+    cut_off_and_caught_up(|home, server| {
+        server.kill();
+        home.kill_executor();
+    });
 }
 
 #[test]

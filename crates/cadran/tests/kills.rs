@@ -1,4 +1,5 @@
-//! The server is killed at random moments, again and again, and nothing is lost or done twice.
+//! Server and executor are killed at random moments, again and again, and nothing is lost or done twice. What ran goes on
+//! when the server is killed, and what had ended is not repeated; only what a killed executor had on starts again.
 //!
 //! `CADRAN_KILLS`, `CADRAN_KILLS_STORE` and `CADRAN_KILLS_SEED` choose how often, where and in which order;
 //! `cargo xtask kills` sets them.
@@ -8,13 +9,10 @@ mod support;
 use std::process::Child;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-
 use serde_json::Value;
 use support::chance::Chance;
 use support::law::{Rule, Verdict, Window, judge_dues, judge_starts, settle};
-use support::ledger::{Entry, Ledger, Process, keeper_of, marked};
+use support::ledger::{Entry, Ledger, Process, marked};
 use support::postgres::Schema;
 use support::{Home, Server, wait_for};
 
@@ -247,9 +245,8 @@ fn kill_again_and_again(store: &str, url: Option<String>) {
     let mut window = Window { earliest_ms: wall_ms(), ..Window::default() };
     let mut server = Some(home.serve_with(&args));
     window.from_ms = wall_ms();
+    // What killed executors have left: it goes when the next one is there.
     let mut left: Vec<Process> = Vec::new();
-    // Whether processes are left that have no keeper: they go when a server is ready.
-    let mut is_unkept = false;
     for no in 1..=kills {
         // One in four is killed while it starts.
         let alive = match server.take() {
@@ -261,25 +258,36 @@ fn kill_again_and_again(store: &str, url: Option<String>) {
         };
         if matches!(alive, Alive::Ready(_)) {
             close(&mut window);
-            is_unkept = false;
+            wait_for("what a killed executor left to go", || {
+                left.iter().all(|process| !process.is_alive()).then_some(())
+            });
+            left.clear();
         }
         match &alive {
             Alive::Ready(_) => pass(chance.between(LIFE.0, LIFE.1)),
             Alive::Starting(_) => pass(chance.between(Duration::ZERO, Duration::from_millis(400))),
         }
-        // One in six takes its keeper with it: then the next server has to clean up.
-        let keeper = if chance.percent(16) { keeper_of(alive.pid()) } else { None };
-        if let Some(keeper) = keeper {
-            let _ = kill(Pid::from_raw(keeper), Signal::SIGKILL);
-            is_unkept = true;
+        // One in three takes the executor with it, or the executor goes alone, in either order.
+        let (executor_first, executor_last) = (chance.percent(20), chance.percent(15));
+        if executor_first {
+            window.kills_ms.push((wall_ms(), i64::MAX));
+            home.kill_executor();
+            left.extend(marked(&ledger.marker));
+            if chance.percent(50)
+                && let Alive::Ready(alive) = alive
+            {
+                // The server starts another one by itself.
+                wait_for("the next executor", || home.executor());
+                close(&mut window);
+                server = Some(alive);
+                continue;
+            }
         }
-        window.kills_ms.push((wall_ms(), i64::MAX));
         alive.kill();
-        left.extend(marked(&ledger.marker));
-        if chance.percent(50) && !is_unkept {
-            let stray = "what the killed server left to go";
-            wait_for(stray, || left.iter().all(|process| !process.is_alive()).then_some(()));
-            left.clear();
+        if executor_last {
+            window.kills_ms.push((wall_ms(), i64::MAX));
+            home.kill_executor();
+            left.extend(marked(&ledger.marker));
         }
         if no % ABSENCE_EVERY == ABSENCE_EVERY / 2 {
             pass(ABSENCE);
@@ -288,12 +296,27 @@ fn kill_again_and_again(store: &str, url: Option<String>) {
             println!("{store}: {no} of {kills} kills, {} lines in the ledger", ledger.entries().len());
         }
     }
-    let server = home.serve_with(&args);
+    let server = server.unwrap_or_else(|| home.serve_with(&args));
     close(&mut window);
     wait_for("strays to go", || left.iter().all(|process| !process.is_alive()).then_some(()));
     window.to_ms = wall_ms();
     let verdict = settle(&server, &ledger, RULES, &window);
     println!("{store}: {kills} kills survived; {verdict}");
+    if !verdict.is_clean() {
+        println!("{}", server.get("/api/v1/runs?status=running,waiting,promised&limit=1000").1);
+        println!("{}", std::fs::read_to_string(home.data().join("exec/journal")).unwrap_or_default());
+        println!("{}", std::fs::read_to_string(home.data().join("exec/executor.log")).unwrap_or_default());
+        println!(
+            "{}",
+            String::from_utf8_lossy(
+                &std::process::Command::new("ps")
+                    .args(["-eo", "pid,ppid,stat,args"])
+                    .output()
+                    .unwrap()
+                    .stdout
+            )
+        );
+    }
     assert!(verdict.is_clean(), "{store}, seed {seed}: {verdict}\n{}", tail(&home.log()));
     assert!(verdict.second_starts > 0 || kills < 10, "no kill hit a run: this proves nothing");
     // What was recorded as over was really over: nothing runs when the server is stopped.
@@ -301,7 +324,7 @@ fn kill_again_and_again(store: &str, url: Option<String>) {
     wait_for("every process to go", || marked(&ledger.marker).is_empty().then_some(()));
 }
 
-/// A server is ready: what the killed ones left is gone.
+/// A server has an executor again: what killed ones left is gone.
 fn close(window: &mut Window) {
     let now = wall_ms();
     window.kills_ms.iter_mut().for_each(|(_, to)| *to = now.min(*to));
@@ -313,13 +336,6 @@ enum Alive {
 }
 
 impl Alive {
-    fn pid(&self) -> i32 {
-        match self {
-            Alive::Ready(server) => server.pid(),
-            Alive::Starting(child) => child.id() as i32,
-        }
-    }
-
     fn kill(self) {
         match self {
             Alive::Ready(server) => server.kill(),

@@ -115,6 +115,7 @@ fn a_damaged_journal_is_reported_and_the_rest_of_it_taken() {
     let path = home.data().join("exec/journal");
     wait_for("the process to be noted", || fs::read_to_string(&path).ok()?.contains(" P ").then_some(()));
     server.kill();
+    home.kill_executor();
     let mut bytes = fs::read(&path).expect("there");
     let at = bytes.windows(3).position(|it| it == b" S ").expect("a start") + 4;
     bytes[at] ^= 1;

@@ -11,8 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use support::ledger::keeper_of;
-use support::{Home, Server, cadran, wait_for};
+use support::{Home, Server, cadran, is_alive, wait_for};
 
 /// A home with a script that leaves strays behind, and a job that runs it and ends, one that runs it and stays, and one
 /// that only stays.
@@ -51,11 +50,6 @@ fn stray(home: &Home, count: usize) -> i32 {
 
 fn line(home: &Home, file: &str, count: usize) -> i32 {
     wait_for(&format!("line {count} of {file}"), || home.lines(file).get(count - 1)?.parse().ok())
-}
-
-fn is_alive(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 fn gone(what: &str, pid: i32) {
@@ -108,11 +102,12 @@ fn a_stray_goes_with_the_end_of_its_run_while_others_run_on() {
         gone("a stray after the end of its run", stray(&home, count));
     }
     assert!(is_alive(calm), "the other run was left alone");
-    let pid = server.pid();
+    let pid = home.executor().expect("an executor");
     assert!(!groups_of(pid).is_empty());
     assert!(server.stop().success());
     gone("the other run after the server's stop", calm);
-    assert_eq!(groups_of(pid), [] as [&str; 0], "the groups are gone with the server");
+    gone("the executor", pid);
+    assert_eq!(groups_of(pid), [] as [&str; 0], "the groups are gone with the executor");
 }
 
 #[test]
@@ -130,23 +125,33 @@ fn a_stray_goes_with_a_stop_of_its_run_and_with_a_stop_of_the_server() {
 }
 
 #[test]
-fn a_stray_goes_with_a_killed_server_without_another_one() {
+fn a_stray_outlives_a_killed_server_with_its_run_and_goes_with_a_killed_executor() {
     let home = home();
     let server = home.serve();
-    trigger(&home, "stays");
-    let stray = stray(&home, 1);
-    let (pid, has_groups) = (server.pid(), has_groups(&home));
+    let run = trigger(&home, "stays");
+    let first = stray(&home, 1);
+    let has_groups = has_groups(&home);
     server.kill();
+    let server = home.serve();
+    assert!(is_alive(first), "its run goes on, and so does it");
+    assert_eq!(server.get(&format!("/api/v1/runs/{run}")).1["status"], "running");
+    let executor = home.executor().expect("an executor");
+    home.kill_executor();
+    // The server starts another one, which ends what is left before anything starts.
+    stray(&home, 2);
     if has_groups {
-        gone("a stray after kill -9", stray);
-        wait_for("the groups of the killed server to go", || groups_of(pid).is_empty().then_some(()));
+        gone("a stray after kill -9 of its executor", first);
+        assert_eq!(groups_of(executor), [] as [&str; 0]);
     } else {
-        let _ = kill(Pid::from_raw(stray), Signal::SIGKILL);
+        let _ = kill(Pid::from_raw(first), Signal::SIGKILL);
     }
+    let (_, body) = server.get(&format!("/api/v1/runs/{run}"));
+    assert_eq!(body["steps"][0]["attempt"], 2, "{body}");
+    assert!(server.stop().success());
 }
 
 #[test]
-fn a_stray_goes_when_the_next_server_starts_after_a_kill_of_server_and_keeper() {
+fn a_stray_goes_when_the_next_server_starts_after_a_kill_of_server_and_executor() {
     let home = home();
     let server = home.serve();
     trigger(&home, "stays");
@@ -154,14 +159,13 @@ fn a_stray_goes_when_the_next_server_starts_after_a_kill_of_server_and_keeper() 
     if !has_groups(&home) {
         return;
     }
-    let pid = server.pid();
-    let keeper = keeper_of(pid).expect("a keeper");
-    kill(Pid::from_raw(keeper), Signal::SIGKILL).expect("it is ours");
+    let executor = home.executor().expect("an executor");
     server.kill();
+    home.kill_executor();
     assert!(is_alive(stray), "nobody is there to end it");
     let server = home.serve();
     assert!(!is_alive(stray), "it is gone when the next server is ready");
-    assert_eq!(groups_of(pid), [] as [&str; 0]);
+    assert_eq!(groups_of(executor), [] as [&str; 0]);
     assert!(server.stop().success());
 }
 
@@ -274,7 +278,8 @@ fn control_groups_of_version_1_do_as_well() {
     assert!(is_alive(calm));
     trigger(&home, "stays");
     let second = stray(&home, 2);
-    server.kill();
-    gone("a stray after kill -9", second);
-    gone("the other run after kill -9", calm);
+    home.kill_executor();
+    gone("a stray after kill -9 of its executor", second);
+    gone("the other run after kill -9 of its executor", calm);
+    assert!(server.stop().success());
 }

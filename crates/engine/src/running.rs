@@ -57,6 +57,17 @@ pub(crate) struct Past {
 }
 
 impl Past {
+    /// An attempt that was found alive has told its end; false when it is none of these.
+    fn take(&mut self, report: Report) -> bool {
+        let is_it =
+            |found: &&mut Found| found.lives && found.step == report.step && found.attempt == report.attempt;
+        let Some(found) = self.found.iter_mut().find(is_it) else { return false };
+        if let ReportKind::Ended { outcome, output } = report.kind {
+            (found.ended, found.output, found.lives) = (Some((report.at, outcome)), output, false);
+        }
+        true
+    }
+
     /// When the first attempt of this opening began, as executors know: they forget a run when it is over, so after a
     /// retry they know nothing of the time before.
     fn began(&self) -> Option<Millis> {
@@ -133,17 +144,22 @@ impl Engine {
         let mut next = Vec::new();
         let body = &live.context.body;
         let once = live.policy.at_most_once;
-        live.attempt += 1;
         live.status = RunStatus::Running;
         live.since = live.started_at.or(Some(now.wall));
         // An attempt that goes on elsewhere may have started without being on record.
         let goes_on = live.past.iter().flat_map(|past| &past.found).any(|found| found.lives);
         let began = live.past.iter().filter_map(|past| past.began()).next();
+        let is_recovered = live.past.as_ref().is_some_and(|past| past.mode == Resume::Recover);
         let progress = match live.past.take() {
             None => Progress::begin(body, once, &mut next),
             Some(past) => Progress::resume(body, &past.records, &past.found, past.mode, once, now, &mut next),
         };
         live.progress = Some(Box::new(progress));
+        // What went on while the server was away was not started again.
+        let starts_again = |next: &Next| matches!(next, Next::Start { attempt, .. } if *attempt > 1);
+        if live.attempt == 0 || !is_recovered || next.iter().any(starts_again) {
+            live.attempt += 1;
+        }
         if let Some(limit) = body.timeout_ms {
             // What passed while the server was away counts, by the wall clock: there is no other one for that.
             let spent = began.map_or(0, |began| now.wall.saturating_sub(began).clamp(0, limit));
@@ -171,7 +187,10 @@ impl Engine {
             return;
         };
         let Some(progress) = live.progress.as_mut() else {
-            self.effects.stale_reports += 1;
+            // A run that was read back and has not been taken up yet goes on from what was found, and from this.
+            if !live.past.as_mut().is_some_and(|past| past.take(report)) {
+                self.effects.stale_reports += 1;
+            }
             return;
         };
         if self.stopping

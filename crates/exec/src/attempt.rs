@@ -8,7 +8,7 @@ use cadran_core::{Outcome, Start, Step};
 use nix::errno::Errno;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::Child;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::LocalOptions;
@@ -46,6 +46,9 @@ pub(crate) struct Attempt<'a> {
     /// `None` when the run has passed it in an earlier life of the server.
     pub(crate) gate: Option<Gate>,
     pub(crate) halt: watch::Receiver<Halt>,
+    /// Whoever starts a process holds one of these: in a burst ends are looked at between two starts, and not behind all
+    /// of them.
+    pub(crate) starting: &'a Semaphore,
 }
 
 /// How it went.
@@ -103,6 +106,9 @@ impl Attempt<'_> {
         let (start, options) = (self.start, self.options);
         let body = &*start.context.body;
         let not_started = |why: String| Outcome::NotStarted(why.into());
+        let is_judged = !body.preconditions.is_empty() || !step.preconditions.is_empty();
+        // Never closed.
+        let mut turn = if is_judged { None } else { self.starting.acquire().await.ok() };
         let env = self.environment(step).map_err(not_started)?;
         if let Some(gate) = self.gate.take()
             && !body.preconditions.is_empty()
@@ -137,7 +143,11 @@ impl Attempt<'_> {
         };
         let (side_out, side_err) = (side("stdout", &step.stdout)?, side("stderr", &step.stderr)?);
         let is_split = step.output.is_some() || side_out.is_some() || side_err.is_some();
+        if turn.is_none() {
+            turn = self.starting.acquire().await.ok();
+        }
         let (child, leader, out, err) = self.spawn(command, is_split).await?;
+        drop(turn);
         let capture_bytes_max = step.output.as_ref().map(|_| options.output_bytes_max);
         let taps = Taps::new(log, capture_bytes_max, side_out, side_err);
         Ok(Process::new(child, leader, (out, err), taps, script, container))

@@ -195,7 +195,9 @@ pub(crate) fn clear_as_keeper(root: &Path) {
 /// Ends what the owner of a root has left, when it is gone. Returns how many processes were found.
 pub(crate) fn clear_left(root: &Path) -> usize {
     let Some((pid, began)) = owner(root) else { return 0 };
-    if procfs::began(pid) == Some(began) || !root.join("cgroup.procs").exists() {
+    // One that nobody has waited for yet is gone all the same.
+    let is_alive = procfs::process(pid).is_some_and(|owner| owner.began == began && !owner.is_zombie);
+    if is_alive || !root.join("cgroup.procs").exists() {
         return 0;
     }
     // A pid of 0 is a process of another pid namespace, whose owner may well be alive there.

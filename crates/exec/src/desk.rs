@@ -1,15 +1,15 @@
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use cadran_core::{Order, Outcome, RunId, Start, StepNo};
+use cadran_core::{Found, Millis, Order, Outcome, RunId, Start, StepNo};
 use rustc_hash::{FxHashMap, FxHashSet};
-use tokio::sync::{Notify, OnceCell, mpsc, watch};
+use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::LocalOptions;
 use crate::attempt::{Attempt, Gate, Halt};
-use crate::journal::{Journal, Key};
+use crate::journal::{Journal, Key, keys_of};
 use crate::outbox::{Fact, Outbox};
 use crate::procfs::Ticks;
 use crate::sweep::{Lookout, Swept, sweep};
@@ -35,11 +35,14 @@ const SWEEP_SHARE: u32 = 20;
 
 /// What the tasks of an executor share.
 pub(crate) struct Shared {
-    pub(crate) options: LocalOptions,
+    /// What holds for attempts that start from now on.
+    pub(crate) options: RwLock<Arc<LocalOptions>>,
     /// Names this executor and this life of it: the first part of every mark.
     pub(crate) life: String,
     pub(crate) desk: Mutex<Desk>,
     pub(crate) lookout: Lookout,
+    /// For each thread one attempt that is just being started.
+    pub(crate) starting: Semaphore,
     pub(crate) journal: Mutex<Journal>,
     pub(crate) outbox: Outbox,
     /// When this life began.
@@ -53,26 +56,44 @@ pub(crate) struct Shared {
 /// What is on and what waits.
 #[derive(Default)]
 pub(crate) struct Desk {
-    pub(crate) live: FxHashMap<Key, watch::Sender<Halt>>,
+    pub(crate) live: BTreeMap<Key, watch::Sender<Halt>>,
     /// In order of arrival, while `live_max` are on.
     pub(crate) line: VecDeque<Start>,
-    /// Who is in the line.
-    lined: FxHashSet<Key>,
+    /// Who is in the line, and since when.
+    lined: BTreeMap<Key, Millis>,
+    /// Runs that were closed while something of them was on: they are forgotten with its end.
+    closing: FxHashSet<RunId>,
     /// Runs with preconditions of the job, until they are closed.
     gates: FxHashMap<RunId, Gate>,
     is_draining: bool,
 }
 
 impl Desk {
-    /// No more starts.
-    pub(crate) fn close(&mut self) {
+    /// No more starts. Gives back who waited in line.
+    pub(crate) fn close(&mut self) -> Vec<Key> {
         self.is_draining = true;
         self.line.clear();
-        self.lined.clear();
+        std::mem::take(&mut self.lined).into_keys().collect()
+    }
+
+    /// Takes an attempt out of the line; false when it is not in it.
+    fn withdraw(&mut self, key: Key) -> bool {
+        let is_in_line = self.lined.remove(&key).is_some();
+        if is_in_line {
+            self.line.retain(|start| key_of(start) != key);
+        }
+        is_in_line
     }
 }
 
+/// A batch of orders, and what is to be done once they are taken: those that start are in the journal then.
+pub(crate) type Batch = (Vec<Order>, Option<Box<dyn FnOnce() + Send>>);
+
 impl Shared {
+    pub(crate) fn options(&self) -> Arc<LocalOptions> {
+        Arc::clone(&self.options.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     pub(crate) fn desk(&self) -> MutexGuard<'_, Desk> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,23 +102,62 @@ impl Shared {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) async fn take_orders(self: Arc<Shared>, mut orders: mpsc::UnboundedReceiver<Vec<Order>>) {
-        while let Some(batch) = orders.recv().await {
+    pub(crate) async fn take_orders(self: Arc<Shared>, mut orders: mpsc::UnboundedReceiver<Batch>) {
+        while let Some((batch, taken)) = orders.recv().await {
             let mut admitted = Vec::new();
             for order in batch {
                 match order {
                     Order::Start(start) => self.line_up(start, &mut admitted),
                     Order::Stop { run, step, attempt } => self.stop(Key { run, step, attempt }),
-                    Order::Close { run } => {
-                        self.desk().gates.remove(&run);
-                        self.journal().close(run);
-                    }
+                    Order::Close { run } => self.close(run),
                     // Executors elsewhere are none of our business.
                     Order::StopShare { .. } | Order::Gone { .. } => {}
                 }
             }
             self.begin(admitted);
+            if let Some(taken) = taken {
+                taken();
+            }
         }
+    }
+
+    /// What is known of every attempt whose run is not closed. One that waits in line counts as on: it was ordered, and
+    /// will start.
+    pub(crate) fn known(&self) -> Vec<Found> {
+        let desk = self.desk();
+        let mut known = self.journal().found();
+        known.extend(desk.lined.iter().map(|(key, at)| Found {
+            run: key.run,
+            step: key.step,
+            attempt: key.attempt,
+            started_at: *at,
+            ended: None,
+            output: None,
+            lives: true,
+            seats: Vec::new(),
+        }));
+        known
+    }
+
+    /// Nobody wants to know of this run any more. What of it is on or waits is stopped.
+    fn close(&self, run: RunId) {
+        let mut desk = self.desk();
+        desk.gates.remove(&run);
+        let waiting: Vec<Key> = desk.lined.range(keys_of(run)).map(|(key, _)| *key).collect();
+        for key in waiting {
+            desk.withdraw(key);
+        }
+        let mut is_on = false;
+        for (_, seat) in desk.live.range(keys_of(run)) {
+            is_on = true;
+            ask_to_stop(seat);
+        }
+        if is_on {
+            desk.closing.insert(run);
+            return;
+        }
+        drop(desk);
+        self.journal().close(run);
     }
 
     pub(crate) async fn deliver(self: Arc<Shared>) {
@@ -146,7 +206,8 @@ impl Shared {
     fn line_up(self: &Arc<Shared>, start: Start, admitted: &mut Vec<(Start, watch::Receiver<Halt>)>) {
         let key = key_of(&start);
         let mut desk = self.desk();
-        let is_seen = desk.live.contains_key(&key) || desk.lined.contains(&key) || self.journal().knows(key);
+        let is_seen =
+            desk.live.contains_key(&key) || desk.lined.contains_key(&key) || self.journal().knows(key);
         if is_seen || desk.is_draining {
             return;
         }
@@ -154,12 +215,12 @@ impl Shared {
         if !start.context.body.preconditions.is_empty() && !self.journal().knows_run(start.run) {
             desk.gates.entry(start.run).or_insert_with(|| Arc::new(OnceCell::new()));
         }
-        if desk.live.len() < self.options.live_max {
+        if desk.live.len() < self.options().live_max {
             let (seat, halt) = watch::channel(Halt::No);
             desk.live.insert(key, seat);
             admitted.push((start, halt));
         } else {
-            desk.lined.insert(key);
+            desk.lined.insert(key, self.outbox.now());
             desk.line.push_back(start);
         }
     }
@@ -188,13 +249,15 @@ impl Shared {
         let mut seat = Seat { shared: Arc::clone(&self), key, is_told: false };
         let mark = format!("{}/{}/{}/{}", self.life, key.run, key.step.0, key.attempt);
         let gate = self.desk().gates.get(&key.run).cloned();
+        let options = self.options();
         let attempt = Attempt {
-            options: &self.options,
+            options: &options,
             lookout: &self.lookout,
             start: &start,
             mark: &mark,
             gate,
             halt,
+            starting: &self.starting,
         };
         let verdict = attempt.run(|born| self.outbox.push(Fact::Spawned(key, born.clone()))).await;
         seat.is_told = true;
@@ -209,9 +272,8 @@ impl Shared {
     fn stop(&self, key: Key) {
         let mut desk = self.desk();
         if let Some(seat) = desk.live.get(&key) {
-            seat.send_if_modified(|halt| std::mem::replace(halt, Halt::Stop.max(*halt)) == Halt::No);
-        } else if desk.lined.remove(&key) {
-            desk.line.retain(|start| key_of(start) != key);
+            ask_to_stop(seat);
+        } else if desk.withdraw(key) {
             self.outbox.push(Fact::Ended { key, outcome: Outcome::Stopped, output: None, born: None });
         }
     }
@@ -221,7 +283,11 @@ impl Shared {
         let mut admitted = Vec::new();
         let mut desk = self.desk();
         desk.live.remove(&key);
-        while desk.live.len() < self.options.live_max {
+        let is_closed = desk.closing.contains(&key.run)
+            && desk.live.range(keys_of(key.run)).next().is_none()
+            && desk.closing.remove(&key.run);
+        let live_max = self.options().live_max;
+        while desk.live.len() < live_max {
             let Some(start) = desk.line.pop_front() else { break };
             let (seat, halt) = watch::channel(Halt::No);
             desk.lined.remove(&key_of(&start));
@@ -229,7 +295,10 @@ impl Shared {
             admitted.push((start, halt));
         }
         drop(desk);
-        if !admitted.is_empty() {
+        if is_closed {
+            self.journal().close(key.run);
+        }
+        if is_closed || !admitted.is_empty() {
             self.begin(admitted);
         }
         self.ended.notify_waiters();
@@ -282,6 +351,10 @@ impl Drop for Seat {
             self.shared.release(self.key);
         }
     }
+}
+
+fn ask_to_stop(seat: &watch::Sender<Halt>) {
+    seat.send_if_modified(|halt| std::mem::replace(halt, Halt::Stop.max(*halt)) == Halt::No);
 }
 
 fn key_of(start: &Start) -> Key {

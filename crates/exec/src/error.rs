@@ -57,6 +57,9 @@ pub enum ExecError {
         /// What the system said.
         source: io::Error,
     },
+    /// The executor of this machine could not be found or started, or is not one.
+    #[error("there is no executor for the commands of jobs: {0}")]
+    Executor(String),
     /// The threads of the executor could not be started.
     #[error(
         "cannot start the executor's threads: {0}; check the limit on processes of this user (ulimit -u)"

@@ -20,7 +20,7 @@ pub(crate) struct Key {
 }
 
 /// Attempts of one step of a run. A worker that has several shares of one attempt, one after another, knows the further
-/// ones by numbers above this: see `worker::wire::Named`.
+/// ones by numbers above this: see `order_wire::Named`.
 pub(crate) const ATTEMPTS_MAX: u32 = 1 << 20;
 
 /// What this executor has started and not yet been allowed to forget, in memory and in an append-only file.
@@ -40,6 +40,8 @@ pub(crate) struct Journal {
 #[derive(Clone, Debug)]
 struct Entry {
     started_at: Millis,
+    /// Its executor ended before it did: it has no process any more, and no end will come.
+    is_cut_off: bool,
     born: Option<Born>,
     ended: Option<(Millis, Outcome)>,
     output: Option<Box<str>>,
@@ -47,7 +49,7 @@ struct Entry {
 
 impl Entry {
     fn new(started_at: Millis) -> Entry {
-        Entry { started_at, born: None, ended: None, output: None }
+        Entry { started_at, is_cut_off: false, born: None, ended: None, output: None }
     }
 }
 
@@ -87,6 +89,7 @@ impl Journal {
         take_lock(&lock_file, lock)?;
         let mut entries = BTreeMap::new();
         let damage = append_log::read(path, NAME, |record| replay(record, &mut entries).is_some())?;
+        entries.values_mut().for_each(|entry| entry.is_cut_off = entry.ended.is_none());
         let log = AppendLog::create(path, NAME, |records| snapshot(&entries, records))?;
         Ok(Journal { log, entries, damage, lock: lock_file })
     }
@@ -113,7 +116,7 @@ impl Journal {
             started_at: entry.started_at,
             ended: entry.ended.clone(),
             output: entry.ended.as_ref().and_then(|_| entry.output.clone()),
-            lives: false,
+            lives: entry.ended.is_none() && !entry.is_cut_off,
             seats: Vec::new(),
         });
         found.collect()

@@ -42,6 +42,7 @@ mod command;
 mod container;
 mod desk;
 mod dotenv;
+mod embedded;
 mod environment;
 mod error;
 mod family;
@@ -55,6 +56,7 @@ mod local;
 mod log;
 mod logs;
 mod options;
+mod order_wire;
 mod outbox;
 mod precondition;
 mod process;
@@ -67,6 +69,10 @@ pub mod worker;
 pub mod xxl;
 
 pub use append_log::Damage;
+pub use embedded::{
+    Embedded, EmbeddedOptions, ExecutorStatus, LeftRunning, ServiceOptions, serve, status as executor_status,
+    stop as stop_executor,
+};
 pub use error::ExecError;
 pub use guard::{Allowance, Ending, Guard};
 pub use http_order::HttpOrder;

@@ -1,21 +1,21 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use cadran_core::{Found, Millis, Order};
+use cadran_core::{Found, Millis, Order, Outcome};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
 use crate::attempt::Halt;
 use crate::cgroup;
 use crate::container;
-use crate::desk::Shared;
+use crate::desk::{Batch, Shared};
 use crate::journal::Journal;
 use crate::keeper::Keeper;
-use crate::outbox::Outbox;
+use crate::outbox::{Fact, Outbox};
 use crate::procfs;
 use crate::sweep::{Lookout, kill_left};
 use crate::{Damage, ExecError, LocalOptions, Sink};
@@ -25,10 +25,14 @@ use crate::{Damage, ExecError, LocalOptions, Sink};
 /// It works on two threads of its own, so that starting a thousand processes never delays the server's timers.
 pub struct Local {
     shared: Arc<Shared>,
-    inbox: mpsc::UnboundedSender<Vec<Order>>,
+    inbox: mpsc::UnboundedSender<Batch>,
     runtime: Option<Runtime>,
+    /// How many processes of the previous life were still alive and were ended.
+    cleared: usize,
+    /// Where the control groups of attempts are, or why there are none.
+    groups_at: Result<PathBuf, String>,
     /// Closed last.
-    _groups: cgroup::Opened,
+    groups: Mutex<Option<cgroup::Opened>>,
 }
 
 impl Local {
@@ -68,7 +72,7 @@ impl Local {
             tracing::warn!(%error, "cannot become subreaper: a step's process that detaches itself may be missed");
         }
         let (groups, root) = cgroup::open();
-        match root {
+        match &root {
             Ok(root) => {
                 tracing::info!(root = %root.display(), "processes of steps are kept together by control groups");
                 let root = root.to_string_lossy();
@@ -97,10 +101,11 @@ impl Local {
             .build()
             .map_err(ExecError::Threads)?;
         let shared = Arc::new(Shared {
-            options,
+            options: RwLock::new(Arc::new(options)),
             life,
             desk: Mutex::default(),
             lookout: Lookout::default(),
+            starting: Semaphore::new(THREADS),
             journal: Mutex::new(journal),
             outbox: Outbox::new(sink, now, keeper),
             opened: procfs::ticks_now(),
@@ -113,7 +118,9 @@ impl Local {
         runtime.spawn(Arc::clone(&shared).deliver());
         runtime.spawn(Arc::clone(&shared).keep_sweeping());
         runtime.spawn(Arc::clone(&shared).keep_moving());
-        Ok((Local { shared, inbox, runtime: Some(runtime), _groups: groups }, found))
+        let groups = Mutex::new(Some(groups));
+        let local = Local { shared, inbox, runtime: Some(runtime), cleared: killed, groups_at: root, groups };
+        Ok((local, found))
     }
 
     /// Takes a batch of orders; never waits. A start that was seen before is ignored, and so is every start after
@@ -122,7 +129,68 @@ impl Local {
     /// The queue behind it has no bound of its own: whoever sends orders admits runs, and bounds them there.
     pub fn submit(&self, orders: Vec<Order>) {
         // Closed only when the threads are gone, which is when this value is.
-        let _ = self.inbox.send(orders);
+        let _ = self.inbox.send((orders, None));
+    }
+
+    /// The same; `taken` is called once everything that was submitted so far is taken, and what starts is in the journal.
+    pub(crate) fn submit_then(&self, orders: Vec<Order>, taken: impl FnOnce() + Send + 'static) {
+        let _ = self.inbox.send((orders, Some(Box::new(taken))));
+    }
+
+    /// What is known of every attempt whose run is not closed, those that are on included.
+    pub(crate) fn known(&self) -> Vec<Found> {
+        self.shared.known()
+    }
+
+    /// Changes what holds for attempts that start from now on.
+    pub(crate) fn configure(&self, change: impl FnOnce(&mut LocalOptions)) {
+        let mut options = self.shared.options.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut options));
+    }
+
+    /// How many processes of the previous life were still alive and were ended.
+    pub(crate) fn cleared(&self) -> usize {
+        self.cleared
+    }
+
+    /// Where the control groups of attempts are, or why there are none.
+    pub(crate) fn groups_at(&self) -> Result<&Path, &str> {
+        self.groups_at.as_deref().map_err(String::as_str)
+    }
+
+    /// As [`Local::silence`], for whoever asks often.
+    pub(crate) fn silence_handle(&self) -> impl Fn() -> Duration + Send + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.moved.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    /// The wall clock.
+    pub(crate) fn wall(&self) -> Millis {
+        self.shared.outbox.now()
+    }
+
+    /// Attempts that are on, and those that wait in line.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let desk = self.shared.desk();
+        (desk.live.len(), desk.line.len())
+    }
+
+    /// As [`Local::drain`], and what is stopped or waits in line has failed for this reason: it is not started again by
+    /// the next life.
+    pub(crate) async fn stop_for_good(&self, patience: Duration, why: &str) {
+        self.shared.outbox.stop_for_good(why);
+        let waiting = self.shared.desk().close();
+        self.shared.journal().begin(&waiting, self.shared.outbox.now());
+        for key in waiting {
+            let outcome = Outcome::Stopped;
+            self.shared.outbox.push(Fact::Ended { key, outcome, output: None, born: None });
+        }
+        self.drain(patience).await;
+    }
+
+    /// Removes the control groups, for a process that is about to end. Nothing may be on any more.
+    pub(crate) fn close_groups(&self) {
+        drop(self.groups.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// What was wrong with the journal when it was opened.
@@ -132,8 +200,8 @@ impl Local {
 
     /// Attempts alive or waiting in line.
     pub fn live(&self) -> usize {
-        let desk = self.shared.desk();
-        desk.live.len() + desk.line.len()
+        let (live, waiting) = self.load();
+        live + waiting
     }
 
     /// How long ago the executor's threads last took up something. They do every half second, unless they hang in the

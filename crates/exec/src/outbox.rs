@@ -24,6 +24,8 @@ pub(crate) struct Outbox {
 
 struct Delivery {
     keeper: Option<Keeper>,
+    /// What a stop of everything says of each attempt, when it is for good: that it failed, and is not tried again.
+    stopped_for_good: Option<Box<str>>,
 }
 
 pub(crate) enum Fact {
@@ -40,7 +42,7 @@ impl Outbox {
         Outbox {
             pending: Mutex::default(),
             ready: Notify::new(),
-            delivery: Mutex::new(Delivery { keeper }),
+            delivery: Mutex::new(Delivery { keeper, stopped_for_good: None }),
             sink,
             now,
         }
@@ -80,6 +82,10 @@ impl Outbox {
                     (key, ReportKind::Started)
                 }
                 Fact::Ended { key, outcome, output, born } => {
+                    let outcome = match (outcome, &delivery.stopped_for_good) {
+                        (Outcome::Stopped, Some(why)) => Outcome::Halted(why.clone()),
+                        (outcome, _) => outcome,
+                    };
                     journal.ended(key, at, &outcome, output.as_deref());
                     if let (Some(keeper), Some(born)) = (&mut delivery.keeper, born) {
                         keeper.ended(born.pid);
@@ -95,6 +101,11 @@ impl Outbox {
             keeper.write();
         }
         (self.sink)(reports);
+    }
+
+    /// From now on what is stopped has failed for this reason, instead of waiting for another start.
+    pub(crate) fn stop_for_good(&self, why: &str) {
+        self.delivery.lock().unwrap_or_else(PoisonError::into_inner).stopped_for_good = Some(why.into());
     }
 
     /// Tells the keeper how long it may go on without hearing from us.

@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 pub mod check;
+pub mod executor;
 pub mod executors;
 pub mod files;
 pub mod fuzz;

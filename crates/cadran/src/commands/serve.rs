@@ -24,6 +24,7 @@ use crate::server::clock::{self, Clock};
 use crate::server::data_dir::DataDir;
 use crate::server::dispatch::dispatcher;
 use crate::server::executor_listener::{ExecutorListener, GroupsFile};
+use crate::server::on_stop::{self, OnStop};
 use crate::server::retention::{self, Pruner};
 use crate::server::sd_notify::Supervisor;
 use crate::server::signals::StopSignals;
@@ -34,8 +35,9 @@ use crate::server::{
 /// Run the server: watch job files, fire every due, keep the record.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Prints one line when it is ready. Stops cleanly on SIGTERM and Ctrl-C; a second one stops at \
-once. SIGHUP reads the job files and the file of executors again.\n\nExamples:\n  cadran serve --jobs examples/jobs\n  cadran serve --data /var/lib/cadran --store \
+    after_help = "Prints one line when it is ready. Stops cleanly on SIGTERM, which leaves what runs to the next \
+server, and on Ctrl-C, which stops what runs; a second one stops at once. SIGHUP reads the job files and the file of \
+executors again.\n\nExamples:\n  cadran serve --jobs examples/jobs\n  cadran serve --data /var/lib/cadran --store \
 postgres://cadran@db/cadran"
 )]
 pub struct Args {
@@ -57,9 +59,13 @@ pub struct Args {
     /// Runs active at once; more wait for a slot.
     #[arg(long, default_value_t = defaults::SERVE.slots)]
     slots: usize,
-    /// How long running steps may go on after a stop was asked for, before they are stopped too.
-    #[arg(long, value_name = "SECONDS", default_value_t = defaults::SERVE.stop_timeout.as_secs())]
-    stop_patience: u64,
+    /// What becomes of running steps when the server stops: `leave` lets them go on for the next server, `stop` stops them,
+    /// `drain=DURATION` waits so long for their end and stops the rest [default: leave on SIGTERM, stop on Ctrl-C].
+    #[arg(long, env = "CADRAN_ON_STOP", value_name = "WHAT", value_parser = on_stop::parse)]
+    on_stop: Option<OnStop>,
+    /// The same as `--on-stop drain=SECONDSs`.
+    #[arg(long, value_name = "SECONDS", hide = true, conflicts_with = "on_stop")]
+    stop_patience: Option<u64>,
     /// Allow an address other machines can reach, because something in front of it speaks TLS.
     #[arg(long)]
     behind_proxy: bool,
@@ -149,6 +155,7 @@ struct Options {
     remote: RemoteOptions,
     hub: HubOptions,
     retention: retention::Options,
+    on_stop: Option<OnStop>,
 }
 
 impl Options {
@@ -172,6 +179,7 @@ impl Options {
             remote: remote_options(args),
             hub: hub_options(args),
             retention: retention_options(args),
+            on_stop: args.on_stop.clone().or(args.stop_patience.map(Duration::from_secs).map(OnStop::Drain)),
         })
     }
 }
@@ -331,10 +339,10 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         async move { supervisor.feed_watchdog(&health).await }
     });
 
-    let claimed_by = loop {
+    let why = loop {
         tokio::select! {
-            () = stops.next() => break None,
-            by = claim.lost() => break Some(by),
+            signal = stops.next() => break Ok(signal),
+            by = claim.lost() => break Err(by),
             _ = reloads.recv() => {
                 job_folder::reload(watch.caller());
                 groups.reload(&loop_handle);
@@ -342,22 +350,29 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     supervisor.say("STOPPING=1");
-    if let Some(by) = &claimed_by {
-        tracing::error!("{by}: this one must not go on, and stops");
-    }
-    // What runs here is started again by the server that claimed the record: it must not run here too.
-    let stop_timeout = Duration::from_secs(if claimed_by.is_some() { 0 } else { args.stop_patience });
-    tracing::info!("stopping; running steps have {} s", stop_timeout.as_secs());
+    let on_stop = match &why {
+        Ok(signal) => OnStop::of(options.on_stop, *signal, &options.store_url),
+        Err(by) => {
+            tracing::error!("{by}: this one must not go on, and stops");
+            // What runs here is started again by the server that claimed the record: it must not run here too.
+            OnStop::Stop
+        }
+    };
+    tracing::info!("stopping; {}", on_stop.sentence());
     drop(watch);
     pruning.abort();
     let _ = stop_http.send(());
     let stopping = running.stop(async {
-        embedded::wait_idle(&local, stop_timeout).await;
-        local.drain(Duration::from_secs(10)).await;
+        on_stop.carry_out(&local, &args.data).await;
     });
     tokio::select! {
         () = stopping => {}
-        () = stops.next() => bail!("stopped at once; runs that were cut off are taken up at the next start"),
+        _ = stops.next() => {
+            if on_stop != OnStop::Leave {
+                local.drain(Duration::ZERO).await;
+            }
+            bail!("stopped at once; runs that were cut off are taken up at the next start")
+        }
     }
     let _ = http.await;
     feeding.abort();
@@ -366,7 +381,7 @@ async fn serve(args: Args) -> anyhow::Result<ExitCode> {
         listener.close().await;
     }
     data.withdraw();
-    if let Some(by) = claimed_by {
+    if let Err(by) = why {
         bail!("{by}; one server works on a record at a time");
     }
     tracing::info!("stopped");

@@ -126,12 +126,12 @@ async fn work(args: Args) -> Result<ExitCode, Failure> {
     let mut working = std::pin::pin!(worker.run());
     tokio::select! {
         done = &mut working => return done.map(|()| Exit::Ok.into()).map_err(|error| cannot_work(error, &data)),
-        () = stops.next() => worker.drain(),
+        _ = stops.next() => worker.drain(),
     }
     let drained = tokio::select! {
         done = &mut working => Some(done),
         () = tokio::time::sleep(Duration::from_secs(args.drain_timeout)) => None,
-        () = stops.next() => {
+        _ = stops.next() => {
             worker.cut(Duration::ZERO).await;
             return Err(Failure::new(Exit::RunFailed, "cut", "stopped at once; what was cut off is told at the next start"));
         }

@@ -7,7 +7,7 @@ use cadran_core::{
     Command, Footprint, Holding, JobId, JobName, Millis, Overlap, Refusal, Reply, RunId, StepRecord, Waiting,
 };
 use cadran_engine::Engine;
-use cadran_exec::Local;
+use cadran_exec::Embedded;
 use cadran_http::{
     EventLog, ExecutorGroup, ExpectedFile, FileProblem, Health, JobConflict, JobFileRefusal, JobFileSaved,
     Lists, Server,
@@ -35,7 +35,7 @@ pub struct ApiFacade {
     conflicts: Mutex<Option<KnownConflicts>>,
     problems: Problems,
     executors: Option<Arc<Executors>>,
-    local: Option<Arc<Local>>,
+    local: Option<Arc<Embedded>>,
     disk: DiskReport,
     jobs: PathBuf,
     reading: ReadOptions,
@@ -70,8 +70,8 @@ impl ApiFacade {
         }
     }
 
-    /// With the executor inside the server.
-    pub fn with_local(mut self, local: Arc<Local>) -> ApiFacade {
+    /// With the executor of this machine.
+    pub fn with_local(mut self, local: Arc<Embedded>) -> ApiFacade {
         self.local = Some(local);
         self
     }

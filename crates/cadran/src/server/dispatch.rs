@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use cadran_core::{ExecutorKind, Order};
-use cadran_exec::{Hub, Local, Remote};
+use cadran_exec::{Embedded, Hub, Remote};
 
 use super::event_loop::Orders;
 
 /// What the loop calls with its orders.
-pub fn dispatcher(local: Arc<Local>, remote: Arc<Remote>, hub: Arc<Hub>) -> Orders {
+pub fn dispatcher(local: Arc<Embedded>, remote: Arc<Remote>, hub: Arc<Hub>) -> Orders {
     Arc::new(move |orders| dispatch(orders, &local, &remote, &hub))
 }
 
 /// A start goes to the executor it was placed with. Stops and closes go to every executor that is in use: each knows which
 /// attempts it has.
-fn dispatch(orders: Vec<Order>, local: &Local, remote: &Remote, hub: &Hub) {
+fn dispatch(orders: Vec<Order>, local: &Embedded, remote: &Remote, hub: &Hub) {
     let (mut to_local, mut to_remote, mut to_workers) =
         (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
     for order in orders {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cadran_core::Millis;
-use cadran_exec::Local;
+use cadran_exec::Embedded;
 use cadran_http::Health;
 use cadran_store::Store;
 
@@ -87,13 +87,13 @@ impl HealthMonitor {
         }
     }
 
-    /// How the server is, with the executor inside it when there is one.
-    pub fn health(&self, executor: Option<&Local>) -> Health {
+    /// How the server is, with the executor of its machine when there is one.
+    pub fn health(&self, executor: Option<&Embedded>) -> Health {
         let millis = |age: Duration| age.as_millis() as Millis;
         let now = self.0.clock.now().mono;
         let (loop_age, store_age) = (self.loop_age(), self.age(&self.0.store_answered_at));
         let batch_age = self.pending().front().map(|sent| (now - sent).max(0));
-        let executor_age = executor.map(Local::silence);
+        let executor_age = executor.map(Embedded::silence);
         let loop_ok = loop_age < HEALTH.loop_age_max;
         let store_ok = !self.0.commit_failed.load(Ordering::Relaxed)
             && store_age < HEALTH.store_age_max
@@ -142,7 +142,7 @@ pub fn metrics(health: &Health) -> String {
         ),
         (
             "cadran_executor_age_seconds",
-            "Since the executor inside the server last showed that it works.",
+            "Since the executor of this machine last showed that it works.",
             health.executor_age_ms,
         ),
     ];

@@ -18,6 +18,7 @@ mod job_definitions;
 mod job_files;
 pub mod job_folder;
 pub mod metrics;
+pub mod on_stop;
 mod problems;
 pub mod recorder;
 pub mod recovery;

@@ -2,6 +2,15 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// How a stop was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopSignal {
+    /// SIGTERM, as supervisors send it.
+    Terminate,
+    /// SIGINT, as Ctrl-C on a terminal sends it.
+    Interrupt,
+}
+
 /// Requests to stop: SIGTERM, and the interrupt of a terminal.
 pub struct StopSignals {
     term: Signal,
@@ -18,10 +27,10 @@ impl StopSignals {
     }
 
     /// Waits for the next one.
-    pub async fn next(&mut self) {
+    pub async fn next(&mut self) -> StopSignal {
         tokio::select! {
-            _ = self.term.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.term.recv() => StopSignal::Terminate,
+            _ = self.interrupt.recv() => StopSignal::Interrupt,
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct Verdict {
     pub doubled: u64,
     /// Runs of the window that have not ended.
     pub open: u64,
+    /// The same in words.
+    pub open_runs: Vec<String>,
     /// The first few findings in words.
     pub findings: Vec<String>,
 }
@@ -70,7 +72,10 @@ impl fmt::Display for Verdict {
             "dues {}, runs {}, skips {:?}, starts {}, started again {}, lost = {}, doubled = {}",
             self.dues, self.runs, self.skips, self.starts, self.second_starts, self.lost, self.doubled
         )?;
-        self.findings.iter().try_for_each(|finding| write!(f, "\n  {finding}"))
+        self.findings
+            .iter()
+            .chain(self.open_runs.iter().take(FINDINGS_MAX))
+            .try_for_each(|finding| write!(f, "\n  {finding}"))
     }
 }
 
@@ -137,7 +142,10 @@ pub fn judge_dues(rule: &Rule, history: &[Value], window: &Window, verdict: &mut
             let in_window = number("due_ms") <= window.to_ms;
             if in_window {
                 verdict.runs += 1;
-                verdict.open += u64::from(item["ended"] == false);
+                if item["ended"] == false {
+                    verdict.open += 1;
+                    verdict.open_runs.push(format!("{job}: run {id} is not over: {item}"));
+                }
             }
             if let Some(reason) = item["skip_reason"].as_str() {
                 *verdict.skips.entry(reason.into()).or_default() += 1;

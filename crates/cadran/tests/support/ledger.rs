@@ -1,7 +1,7 @@
 //! What jobs did, in their own words: a file they append to, and nothing the server says.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Home;
 
@@ -108,21 +108,4 @@ fn began(pid: i32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut words = text.rsplit_once(')')?.1.split_whitespace();
     (!matches!(words.next(), Some("Z" | "X"))).then(|| words.nth(18).map(str::to_owned))?
-}
-
-/// The keeper of a server: its child with that word in the command line.
-pub fn keeper_of(server: i32) -> Option<i32> {
-    let path = format!("/proc/{server}/task");
-    let tasks = fs::read_dir(Path::new(&path)).ok()?.flatten();
-    let children: Vec<i32> = tasks
-        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
-        .flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
-        .collect();
-    let is_keeper = |pid: &i32| {
-        fs::read(format!("/proc/{pid}/cmdline"))
-            .unwrap_or_default()
-            .windows(7)
-            .any(|word| word == b"keeper\0")
-    };
-    children.into_iter().find(is_keeper)
 }

@@ -131,6 +131,20 @@ impl Home {
         cadran().env("CADRAN_DATA", self.data()).args(args).output().expect("the binary starts")
     }
 
+    /// The executor of this home, if there is one.
+    pub fn executor(&self) -> Option<i32> {
+        let status = self.json(&["executor", "status", "--json"]);
+        status["executor"]["pid"].as_i64().and_then(|pid| pid.try_into().ok())
+    }
+
+    /// SIGKILL for the executor of this home. What it ran goes on until the next one ends it.
+    pub fn kill_executor(&self) {
+        if let Some(pid) = self.executor() {
+            kill(Pid::from_raw(pid), Signal::SIGKILL).expect("the executor is ours");
+            wait_for("the executor's end", || (!is_alive(pid)).then_some(()));
+        }
+    }
+
     /// The JSON a client command prints.
     pub fn json(&self, args: &[&str]) -> Value {
         let output = self.client(args);
@@ -139,6 +153,21 @@ impl Home {
             panic!("{args:?} printed {text:?}, {}", String::from_utf8_lossy(&output.stderr))
         })
     }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // What a killed server has left behind goes with its directory.
+        if self.data().join("exec/executor.sock").exists() {
+            let _ = self.client(&["executor", "stop", "--now"]);
+        }
+    }
+}
+
+/// Whether the process is there and not a zombie.
+pub fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 /// A running server.

@@ -2,15 +2,11 @@
 //!
 //! Both ends use these shapes. Numbers of attempts and orders make every message safe to repeat.
 
-use std::sync::Arc;
-
-use cadran_core::{
-    Block, Body, Dotenv, GroupName, JobId, Millis, Outcome, Param, Precondition, RunContext, Start, Step,
-    StepNo, Trigger, Work,
-};
+use cadran_core::GroupName;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{self, Key};
+pub(crate) use crate::order_wire::outcome_text;
+pub use crate::order_wire::{Named, WireOrder, WireReport, WireStart};
 
 /// The token, as `Bearer TOKEN`.
 pub const TOKEN_HEADER: &str = "authorization";
@@ -35,30 +31,6 @@ pub const REPORTS_MAX: usize = 100;
 pub const LABELS_MAX: usize = 64;
 /// Most slots of one worker.
 pub const SLOTS_MAX: u32 = 10_000;
-
-/// One attempt of one step. Where a worker has several shares of one attempt, the second is known there by the attempt and
-/// 2^20, the third by the attempt and twice that, and so on: for the worker they are attempts like others.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Named {
-    /// The run.
-    pub run: String,
-    /// The step's number.
-    pub step: u16,
-    /// The attempt.
-    pub attempt: u32,
-}
-
-impl From<Key> for Named {
-    fn from(key: Key) -> Named {
-        Named { run: key.run.to_string(), step: key.step.0, attempt: key.attempt }
-    }
-}
-
-impl Named {
-    pub(crate) fn key(&self) -> Option<Key> {
-        Some(Key { run: self.run.parse().ok()?, step: StepNo(self.step), attempt: self.attempt })
-    }
-}
 
 /// Who speaks: every message but the first has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,18 +103,6 @@ pub struct Orders {
     pub orders: Vec<(u64, WireOrder)>,
 }
 
-/// An order.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WireOrder {
-    /// Start an attempt.
-    Start(Box<WireStart>),
-    /// Stop one.
-    Stop(Named),
-    /// The run is over; what is kept of it may go.
-    Close(String),
-}
-
 /// Results, and that something started.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reports {
@@ -153,38 +113,6 @@ pub struct Reports {
     pub draining: bool,
     /// What.
     pub reports: Vec<WireReport>,
-}
-
-/// What became of an attempt.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct WireReport {
-    /// Which.
-    pub attempt: Named,
-    /// When, by the worker's clock.
-    pub at: Millis,
-    /// How it ended, as in the journal; `None` when it started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<String>,
-    /// Captured output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<String>,
-}
-
-impl WireReport {
-    /// How it ended; the text must be one that this program writes.
-    pub(crate) fn outcome(&self) -> Option<Option<Outcome>> {
-        match &self.ended {
-            None => Some(None),
-            Some(text) => journal::parse_outcome(text).map(Some),
-        }
-    }
-}
-
-pub(crate) fn outcome_text(outcome: &Outcome) -> String {
-    let mut text = String::new();
-    // A string takes everything.
-    let _ = journal::write_outcome(&mut text, outcome);
-    text
 }
 
 /// Which log a piece is of, and where it begins. The bytes are the body of the call.
@@ -229,218 +157,6 @@ pub struct Done {}
 pub struct Refusal {
     /// For a person.
     pub error: String,
-}
-
-/// One attempt of one step, with all that its processes know.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct WireStart {
-    /// Which.
-    pub attempt: Named,
-    /// The number by which runs of the same step are told to wait for one another.
-    pub number: u32,
-    /// What to do while such a run is on.
-    pub block: String,
-    /// How many may run at once where they run side by side.
-    pub concurrency: u32,
-    job: u32,
-    job_name: String,
-    due: Millis,
-    trigger: String,
-    shard: (u32, u32),
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    params: Vec<(String, String)>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    outputs: Vec<(String, String)>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    declared: Vec<WireParam>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    env: Vec<(String, String)>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    dir: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    shell: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    create_dir: bool,
-    /// The folder and the files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    dotenv: Option<(String, Vec<String>)>,
-    step: WireStep,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct WireParam {
-    name: Option<String>,
-    default: String,
-    required: bool,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct WireStep {
-    name: String,
-    work: WireWork,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    shell: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    dir: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    env: Vec<(String, String)>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    timeout_ms: Option<Millis>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    preconditions: Vec<(String, Option<String>, bool)>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    output: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    stdout: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    stderr: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    signal_on_stop: Option<i32>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum WireWork {
-    Shell(String),
-    Program(Vec<String>),
-    Script(String),
-}
-
-impl WireStart {
-    /// An order in words. `shard` is the share this worker has. `None` for a step that is no command.
-    pub(crate) fn of(start: &Start, number: u32, shard: (u32, u32)) -> Option<WireStart> {
-        let RunContext { job, job_name, body, due, trigger, params, .. } = &*start.context;
-        let step = body.step(start.step)?;
-        let work = match &step.work {
-            Work::Shell(line) => WireWork::Shell(line.clone()),
-            Work::Program(words) => WireWork::Program(words.clone()),
-            Work::Script(text) => WireWork::Script(text.clone()),
-            _ => return None,
-        };
-        let target = step.target.as_deref();
-        let texts = |pairs: &[(Box<str>, Box<str>)]| {
-            pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
-        };
-        let key = Key { run: start.run, step: start.step, attempt: start.attempt };
-        Some(WireStart {
-            attempt: key.into(),
-            number,
-            block: target.map_or(Block::default(), |target| target.block).word().to_owned(),
-            concurrency: target.map_or(1, |target| target.concurrency),
-            job: job.0,
-            job_name: job_name.to_string(),
-            due: *due,
-            trigger: trigger.word().to_owned(),
-            shard,
-            params: texts(params),
-            outputs: texts(&start.outputs),
-            declared: body.params.iter().map(WireParam::of).collect(),
-            env: body.env.clone(),
-            dir: body.dir.clone(),
-            shell: body.shell.clone(),
-            create_dir: body.create_dir,
-            dotenv: body.dotenv.as_deref().map(|dotenv| (dotenv.folder.clone(), dotenv.files.clone())),
-            step: WireStep {
-                name: step.name.clone(),
-                work,
-                shell: step.shell.clone(),
-                dir: step.dir.clone(),
-                env: step.env.clone(),
-                timeout_ms: step.timeout_ms,
-                preconditions: step
-                    .preconditions
-                    .iter()
-                    .map(|one| (one.condition.clone(), one.expected.clone(), one.negate))
-                    .collect(),
-                output: step.output.clone(),
-                stdout: step.stdout.clone(),
-                stderr: step.stderr.clone(),
-                signal_on_stop: step.signal_on_stop,
-            },
-        })
-    }
-
-    /// The order as this machine's executor takes it. The error is what a newer server would mean by it.
-    pub(crate) fn start(self) -> Result<(Start, Block), String> {
-        let key = self.attempt.key().ok_or("the order names no run")?;
-        let block = Block::from_word(&self.block).ok_or(format!("`{}` is no way to wait", self.block))?;
-        let trigger = Trigger::from_word(&self.trigger).ok_or(format!("`{}` is no trigger", self.trigger))?;
-        let step = self.step;
-        let step = Step {
-            name: step.name,
-            work: match step.work {
-                WireWork::Shell(line) => Work::Shell(line),
-                WireWork::Program(words) => Work::Program(words),
-                WireWork::Script(text) => Work::Script(text),
-            },
-            shell: step.shell,
-            dir: step.dir,
-            env: step.env,
-            timeout_ms: step.timeout_ms,
-            preconditions: step
-                .preconditions
-                .into_iter()
-                .map(|(condition, expected, negate)| Precondition { condition, expected, negate })
-                .collect(),
-            output: step.output,
-            stdout: step.stdout,
-            stderr: step.stderr,
-            signal_on_stop: step.signal_on_stop,
-            ..Step::default()
-        };
-        // Steps are known by their number: the others of the job stand before this one, empty.
-        let mut steps = vec![Step::default(); usize::from(key.step.0)];
-        steps.push(step);
-        let body = Body {
-            env: self.env,
-            params: self.declared.into_iter().map(WireParam::param).collect(),
-            steps,
-            dir: self.dir,
-            shell: self.shell,
-            create_dir: self.create_dir,
-            dotenv: self.dotenv.map(|(folder, files)| Box::new(Dotenv { folder, files })),
-            ..Body::default()
-        };
-        let boxes = |pairs: Vec<(String, String)>| -> Vec<(Box<str>, Box<str>)> {
-            pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
-        };
-        let context = RunContext {
-            job: JobId(self.job),
-            job_name: self.job_name.parse().map_err(|error| format!("the order's job: {error}"))?,
-            body: Arc::new(body),
-            due: self.due,
-            trigger,
-            params: boxes(self.params),
-            addresses: Vec::new(),
-            shard_index: self.shard.0,
-            shard_total: self.shard.1,
-        };
-        let start = Start {
-            run: key.run,
-            step: key.step,
-            attempt: key.attempt,
-            context: Arc::new(context),
-            outputs: boxes(self.outputs).into(),
-            placement: None,
-        };
-        Ok((start, block))
-    }
-
-    /// For a line about it.
-    pub(crate) fn title(&self) -> (String, String) {
-        (self.job_name.clone(), self.step.name.clone())
-    }
-}
-
-impl WireParam {
-    fn of(param: &Param) -> WireParam {
-        let Param { name, default, required } = param.clone();
-        WireParam { name, default, required }
-    }
-
-    fn param(self) -> Param {
-        Param { name: self.name, default: self.default, required: self.required }
-    }
 }
 
 /// The word for a group in a message for people, with the labels that were asked for.

@@ -139,7 +139,7 @@ impl Station {
         // Every other process does not listen to its signal and lasts until it is killed.
         let lasts = |key: &Key| match allows {
             Allows::Work => true,
-            Allows::Stop => key.run.raw() % 2 == 0,
+            Allows::Stop => key.run.raw().is_multiple_of(2),
             Allows::Nothing => false,
         };
         let done: Vec<Key> =
