@@ -7,9 +7,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cadran_core::{Body, Container, ContainerCommand, Start, Step};
+use tokio::time::Instant;
 
 use crate::command;
 use crate::environment::Environment;
@@ -191,6 +192,7 @@ pub(crate) fn end_left(dir: &Path) {
         let Ok(mut child) = remove.spawn() else { continue };
         let deadline = Instant::now() + REMOVAL_TIME_MAX;
         while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            #[allow(clippy::disallowed_methods)] // nobody tells when a container is gone
             std::thread::sleep(Duration::from_millis(20));
         }
         // No more than a child that is over, when it was in time.

@@ -337,8 +337,19 @@ impl WireWork {
                 WireWork::Http(WireHttp { method, url, headers, body, expect, json_path })
             }
             Work::Container(container) => {
-                let Container { image, command, engine, mounts, user, dir, network, memory, cpus, pull, options } =
-                    *container;
+                let Container {
+                    image,
+                    command,
+                    engine,
+                    mounts,
+                    user,
+                    dir,
+                    network,
+                    memory,
+                    cpus,
+                    pull,
+                    options,
+                } = *container;
                 let command = match command {
                     ContainerCommand::Image(words) => WireContainerCommand::Image(words),
                     ContainerCommand::Shell(line) => WireContainerCommand::Shell(line),
