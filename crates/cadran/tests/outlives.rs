@@ -209,10 +209,11 @@ fn what_a_stop_does_is_the_users_choice() {
     assert_eq!(refused.status.code(), Some(2));
 }
 
+// covers: command executor
 // covers: command executor status
 // covers: command executor stop
-// covers: option executor status --data --json
-// covers: option executor stop --data --json --now
+// covers: option executor status --{data,json}
+// covers: option executor stop --{data,json,now}
 #[test]
 fn the_executor_is_asked_and_ended_by_hand_with_and_without_a_server() {
     let home = Home::new();

@@ -59,7 +59,6 @@ fn a_server_works_where_and_as_it_is_told() {
     }
 }
 
-// covers: option serve --stop-patience
 #[test]
 fn a_stop_waits_for_what_runs_as_long_as_it_is_told() {
     let home = Home::new();
@@ -68,7 +67,7 @@ fn a_stop_waits_for_what_runs_as_long_as_it_is_told() {
     // `serve_with` says a second; the last one counts.
     let mut command = cadran();
     command.arg("serve").arg("--data").arg(home.data()).arg("--jobs").arg(home.path("jobs"));
-    command.args(["--listen", "127.0.0.1:0", "--stop-patience", "50"]);
+    command.args(["--listen", "127.0.0.1:0", "--on-stop", "drain=50s"]);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
     let server = home.start(command);
     server.trigger("short", "{}");
