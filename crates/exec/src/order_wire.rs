@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use cadran_core::{
-    Block, Body, Container, ContainerCommand, Dotenv, HttpBody, HttpRequest, JobId, JsonPath, Millis, Outcome, Param,
-    Precondition, RunContext, Start, Step, StepNo, Trigger, Work,
+    Block, Body, Container, ContainerCommand, Dotenv, HttpBody, HttpRequest, JobId, JsonPath, Millis,
+    Outcome, Param, Precondition, RunContext, Start, Step, StepNo, Trigger, Work,
 };
 use serde::{Deserialize, Serialize};
 
