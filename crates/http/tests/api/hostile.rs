@@ -150,7 +150,7 @@ async fn queries_are_strict() {
             "code": "bad_query",
             "message": "status cannot be \"done\"",
             "help": "status is one or more of promised, waiting, running, succeeded, failed, stopped, skipped, lost, \
-                     separated by commas",
+                     partially_succeeded, separated by commas",
         })
     );
 }
