@@ -42,7 +42,7 @@ const LOAD_PAUSE: Duration = Duration::from_millis(500);
 /// The lists. See the head of this file.
 pub struct Lists {
     tables: Arc<RwLock<Tables>>,
-    mail: Sender<Mail>,
+    messages: Sender<Message>,
     /// Batches that were given here.
     given: AtomicU64,
     /// Batches that are applied; `None` until the lists are made.
@@ -57,7 +57,7 @@ pub(crate) struct Tables {
     pub(crate) skips: Skips,
 }
 
-enum Mail {
+enum Message {
     Committed(Box<Batch>, Vec<RunId>),
     Forgotten(Vec<RunId>),
 }
@@ -66,22 +66,22 @@ impl Lists {
     /// Starts to make the lists of a record, on a thread of its own. `clock` is the wall clock. Batches that are committed
     /// from now on have to be given to [`Lists::committed`].
     pub fn start(store: Store, runtime: Handle, clock: fn() -> Millis) -> std::io::Result<Lists> {
-        let (mail, incoming) = channel();
+        let (messages, incoming) = channel();
         let (progress, applied) = watch::channel(None);
         let tables: Arc<RwLock<Tables>> = Arc::default();
         let work = Work { tables: tables.clone(), store, runtime, clock };
         thread::Builder::new().name("cadran-lists".into()).spawn(move || work.run(&incoming, &progress))?;
-        Ok(Lists { tables, mail, given: AtomicU64::new(0), applied })
+        Ok(Lists { tables, messages, given: AtomicU64::new(0), applied })
     }
 
     /// A batch was committed, but for these runs.
     pub fn committed(&self, batch: Batch, refused: &[RunId]) {
-        self.send(Mail::Committed(Box::new(batch), refused.to_vec()));
+        self.send(Message::Committed(Box::new(batch), refused.to_vec()));
     }
 
     /// Runs and skips with these ids were taken off the record.
     pub fn forgotten(&self, ids: Vec<RunId>) {
-        self.send(Mail::Forgotten(ids));
+        self.send(Message::Forgotten(ids));
     }
 
     /// Rises with every change of a job: whatever was made from the jobs before is old then.
@@ -89,9 +89,9 @@ impl Lists {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).jobs.generation()
     }
 
-    fn send(&self, mail: Mail) {
+    fn send(&self, message: Message) {
         // Only when the thread has ended is there nobody to hear it; then whoever asks is told so.
-        if self.mail.send(mail).is_ok() {
+        if self.messages.send(message).is_ok() {
             self.given.fetch_add(1, Ordering::AcqRel);
         }
     }
@@ -119,7 +119,7 @@ struct Work {
 }
 
 impl Work {
-    fn run(&self, incoming: &Receiver<Mail>, progress: &watch::Sender<Option<u64>>) {
+    fn run(&self, incoming: &Receiver<Message>, progress: &watch::Sender<Option<u64>>) {
         while let Err(error) = self.runtime.block_on(self.load()) {
             tracing::warn!(%error, "the lists of jobs and runs could not be made; trying again");
             self.runtime.block_on(tokio::time::sleep(LOAD_PAUSE));
@@ -132,8 +132,8 @@ impl Work {
         let mut done = 0;
         loop {
             match incoming.recv_timeout(REFRESH_EVERY) {
-                Ok(mail) => {
-                    self.apply(mail);
+                Ok(message) => {
+                    self.apply(message);
                     done += 1;
                     progress.send_replace(Some(done));
                 }
@@ -185,10 +185,10 @@ impl Work {
         Ok(())
     }
 
-    fn apply(&self, mail: Mail) {
+    fn apply(&self, message: Message) {
         let now = (self.clock)();
-        match mail {
-            Mail::Committed(batch, refused) => {
+        match message {
+            Message::Committed(batch, refused) => {
                 let mut tables = self.write();
                 let Tables { jobs, runs, skips } = &mut *tables;
                 for put in &batch.jobs {
@@ -212,7 +212,7 @@ impl Work {
                     skips.put(*skip);
                 }
             }
-            Mail::Forgotten(gone) => {
+            Message::Forgotten(gone) => {
                 let mut tables = self.write();
                 tables.runs.forget(&gone);
                 tables.skips.forget(&gone);
