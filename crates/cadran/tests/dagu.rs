@@ -206,6 +206,7 @@ fn files_become_ones_of_our_own_and_do_the_same() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods)] // a server of the test, which ends with it
 fn a_step_of_the_kind_http_is_a_request() {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -136,7 +136,7 @@ fn events_tell_every_change_and_go_on_where_they_were_left() {
     }
     let server = home.serve();
     let mut all = watch(&server, "", "");
-    let hello = all.by_ref().skip_while(|line| !line.starts_with("id: ")).next().expect("an id");
+    let hello = all.find(|line| line.starts_with("id: ")).expect("an id");
     let of_second = watch(&server, "?job=second", "");
     let run = |name: &str| {
         let id = server.trigger(name, "{}");

@@ -14,6 +14,7 @@ struct Web {
 }
 
 impl Web {
+    #[allow(clippy::disallowed_methods)] // a server of the test, which ends with it
     fn start() -> Web {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
