@@ -198,6 +198,12 @@ impl Checker {
             }
             return Ok(());
         }
+        if update.status != RunStatus::Skipped && self.job_of(&was).body.calls().next().is_some() {
+            // A step that calls a job starts without an order.
+            self.mark(&was);
+            self.judged_late(&was, update.started_at.unwrap_or(was.due));
+            return Ok(());
+        }
         policy::ended_unstarted(self, &was, update)?;
         self.judged_late(&was, update.ended_at.unwrap_or(was.due));
         self.skips += 1;

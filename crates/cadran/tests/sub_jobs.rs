@@ -242,7 +242,6 @@ fn mistakes_in_calls_are_found_when_the_files_are_read() {
         ("steps: [{job: other, for_each: {items: [a], range: 1-2}}]", "keep one of the two"),
         ("steps: [{job: other, for_each: {items: [a], max_parallel: 0}}]", "allowed are 1 to 1000"),
         ("preconditions: 'true'\nsteps: [{job: other}]", "preconditions are checked before"),
-        ("steps: [{call: other}]", "write `job: NAME`"),
     ] {
         job(&home, "job", &format!("{text}\n"));
         let (code, shown) = check(&["job.yaml"]);

@@ -199,6 +199,7 @@ impl Grammar<'_> {
             ("retry", "limit") | ("precondition", "condition") | ("param", "name") => 100,
             ("footprint", "writes" | "reads") => 60,
             ("for_each", "items" | "range") => 100,
+            ("for_each", _) => 50,
             ("executor", "group") | ("http", "url") | ("container", "image") => 100,
             ("executor", "labels") => 40,
             ("schedule", "cron" | "every" | "at" | "from") => 100,
