@@ -264,7 +264,10 @@ impl Grammar<'_> {
             ("job", "misfire") => {
                 Value::text(self.dice.pick(&["skip", "once", "DO_NOTHING", "FIRE_ONCE_NOW"]))
             }
-            ("job", "skip_if_successful" | "enabled") => self.flag(),
+            ("job", "skip_if_successful" | "enabled" | "create_dir") => self.flag(),
+            ("job", "dotenv") => Value::text(".env"),
+            // The laws about ends know two of them.
+            ("job", "partial_success") => Value::text("false"),
             // Around everything that is simulated, so that no due falls outside.
             ("job", "not_before") => Value::text("2001-01-01T00:00:00Z"),
             ("job", "not_after") => Value::text("2150-01-01T00:00:00"),
