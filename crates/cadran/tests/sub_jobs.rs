@@ -77,7 +77,7 @@ fn a_step_takes_the_outputs_of_the_run_it_calls_and_fails_with_it() {
 }
 
 // covers: key step.{for_each,foreach}
-// covers: key for_each.{items,in,range,max_parallel,max_concurrent,fail_fast}
+// covers: key for_each.{items,in,range,max_parallel,max_concurrent}
 #[test]
 fn each_item_is_a_run_of_its_own_and_a_retry_repeats_what_failed() {
     let home = Home::new();
@@ -131,6 +131,7 @@ fn each_item_is_a_run_of_its_own_and_a_retry_repeats_what_failed() {
     assert!(server.stop().success());
 }
 
+// covers: key for_each.fail_fast
 #[test]
 fn a_failure_under_fail_fast_and_a_stop_end_the_other_items() {
     let home = Home::new();
