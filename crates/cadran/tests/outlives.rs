@@ -217,8 +217,9 @@ fn what_a_stop_does_is_the_users_choice() {
 #[test]
 fn the_executor_is_asked_and_ended_by_hand_with_and_without_a_server() {
     let home = Home::new();
-    assert_eq!(home.json(&["executor", "status", "--json"])["executor"], Value::Null);
-    assert!(home.client(&["executor", "stop"]).status.success(), "there is nothing to end");
+    let data = home.data().display().to_string();
+    assert_eq!(home.json(&["executor", "status", "--data", &data, "--json"])["executor"], Value::Null);
+    assert!(home.client(&["executor", "stop", "--data", &data]).status.success(), "there is nothing to end");
     job_until(&home, "long", "");
     let server = home.serve();
     let first = server.trigger("long", "{}");

@@ -100,6 +100,7 @@ fn a_job_that_runs_every_second_left_more_behind_than_was_ever_forgotten() {
     assert!(server.stop().success());
 }
 
+// covers: option serve --keep-runs
 #[test]
 fn what_all_jobs_keep_at_most_is_said_to_the_server() {
     let home = Home::new();
@@ -114,6 +115,7 @@ fn what_all_jobs_keep_at_most_is_said_to_the_server() {
     assert!(server.stop().success());
 }
 
+// covers: option serve --keep-logs
 #[test]
 fn logs_stay_within_their_bytes_and_those_of_nobody_go() {
     let home = Home::new();
@@ -141,12 +143,15 @@ fn logs_stay_within_their_bytes_and_those_of_nobody_go() {
     server.kill();
 }
 
+// covers: command status
+// covers: option status --json
+// covers: option serve --{keep-days,keep-database}
 #[test]
 fn status_shows_health_runs_disk_and_problems_on_one_screen() {
     let home = Home::new();
     home.job("sleeper", "run: sleep 600\n");
     home.job("broken", "rnu: nothing\n");
-    let server = home.serve_with(&["--prune-rest-ms", "100", "--keep-days", "9"]);
+    let server = home.serve_with(&["--prune-rest-ms", "100", "--keep-days", "9", "--keep-database", "2GiB"]);
     home.client(&["trigger", "sleeper"]);
     let run = server.run_with("sleeper", "running");
     let text = wait_for("a measured disk", || {
@@ -155,7 +160,7 @@ fn status_shows_health_runs_disk_and_problems_on_one_screen() {
     });
     for part in [
         "server    ok",
-        "of 1.0 GiB",
+        "of 2.0 GiB",
         "9 days at most",
         "1 running",
         "sleeper",

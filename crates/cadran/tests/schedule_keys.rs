@@ -18,6 +18,7 @@ fn check(home: &Home, text: &str) -> (bool, String) {
     (output.status.success(), said(&output))
 }
 
+// covers: key job.enabled
 #[test]
 fn a_job_that_is_not_enabled_rests_until_it_is() {
     let home = Home::new();
@@ -51,6 +52,7 @@ fn a_job_that_is_not_enabled_rests_until_it_is() {
     assert!(server.stop().success());
 }
 
+// covers: key job.{not_before,not_after}
 #[test]
 fn not_before_and_not_after_limit_every_schedule_of_a_job() {
     let home = Home::new();

@@ -32,7 +32,7 @@ fn scene() -> Scene {
 }
 
 // covers: command {jobs,ps,show,why,history,logs,trigger,pause,resume,stop,retry,executors}
-// covers: option {jobs,ps,show,why,history,logs,trigger,pause,resume,stop,retry,executors} --{server,token,data,insecure,json}
+// covers: option {jobs,ps,show,why,history,logs,trigger,pause,resume,stop,retry,executors,status} --{server,token,data,insecure,json}
 #[test]
 fn every_client_command_finds_its_server_and_answers_in_json() {
     let Scene { home, server, failed, long, waiting } = scene();
@@ -49,6 +49,7 @@ fn every_client_command_finds_its_server_and_answers_in_json() {
         ("pause", "beat"),
         ("resume", "beat"),
         ("executors", ""),
+        ("status", ""),
         ("stop", &long),
         ("retry", &failed),
     ] {

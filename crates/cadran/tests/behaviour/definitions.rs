@@ -178,8 +178,8 @@ fn many_jobs_are_commanded_at_once() {
     }
     home.job("other", "params: [{name: who, required: true}]\nrun: 'true'\n");
     let server = home.serve();
-    let bulk = |verb: &str, body: Value| {
-        let (code, answer) = server.post(&format!("/api/v1/jobs:{verb}"), &body.to_string());
+    let bulk = |path: &str, body: Value| {
+        let (code, answer) = server.post(path, &body.to_string());
         assert_eq!(code, 200, "{answer}");
         answer
     };
@@ -191,21 +191,21 @@ fn many_jobs_are_commanded_at_once() {
     };
     let state = |job: &str| good(&server, &format!("/api/v1/jobs/{job}"))["state"].clone();
 
-    let dry = bulk("pause", json!({ "filter": { "label": "team:core" }, "dry_run": true }));
+    let dry = bulk("/api/v1/jobs:pause", json!({ "filter": { "label": "team:core" }, "dry_run": true }));
     assert_eq!(
         (results(&dry), &dry["dry_run"]),
         (vec!["a would".into(), "b would".into(), "c would".into()], &json!(true))
     );
     assert_eq!(state("a"), "active");
-    let done = bulk("pause", json!({ "names": ["b", "a", "b", "nobody"] }));
+    let done = bulk("/api/v1/jobs:pause", json!({ "names": ["b", "a", "b", "nobody"] }));
     assert_eq!(results(&done), ["a done", "b done", "nobody refused"], "{done}");
     assert_eq!(done["results"][2]["error"]["code"], "no_such_job");
-    let rest = bulk("pause", json!({ "filter": { "label": "team:core" } }));
+    let rest = bulk("/api/v1/jobs:pause", json!({ "filter": { "label": "team:core" } }));
     assert_eq!(results(&rest), ["a already", "b already", "c done"]);
-    let dry = bulk("resume", json!({ "filter": {}, "dry_run": true }));
+    let dry = bulk("/api/v1/jobs:resume", json!({ "filter": {}, "dry_run": true }));
     assert_eq!(results(&dry), ["a would", "b would", "c would", "other already"]);
     assert_eq!(
-        results(&bulk("resume", json!({ "filter": { "state": "paused" } }))),
+        results(&bulk("/api/v1/jobs:resume", json!({ "filter": { "state": "paused" } }))),
         ["a done", "b done", "c done"]
     );
 

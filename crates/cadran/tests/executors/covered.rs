@@ -224,9 +224,11 @@ fn lanes_that_are_full_are_seen_and_delay_and_lose_nothing() {
     let home = Home::new();
     let args = ["--executor-token", TOKEN, "--executor-listen", "127.0.0.1:0", "--executor-lane-len", "1"];
     let server = home.serve_with(&args);
-    let lane =
-        |name: &str, lane: &str| metric(&server, &format!("cadran_executor_{name}{{lane=\"{lane}\"}}"));
-    assert_eq!((lane("lane_orders_max", "fast"), lane("lane_orders_max", "slow")), (1, 1));
+    let lane = |name: &str, lane: &str| metric(&server, &format!("{name}{{lane=\"{lane}\"}}"));
+    assert_eq!(
+        (lane("cadran_executor_lane_orders_max", "fast"), lane("cadran_executor_lane_orders_max", "slow")),
+        (1, 1)
+    );
     // They take connections and never answer: each order waits for the end of the one before.
     let mute: Vec<TcpListener> =
         (0..2).map(|_| TcpListener::bind("127.0.0.1:0").expect("loopback")).collect();
@@ -241,8 +243,10 @@ fn lanes_that_are_full_are_seen_and_delay_and_lose_nothing() {
         }
     }
     wait_for("a full lane", || {
-        let busy = lane("lane_orders", "fast") + lane("lane_orders", "slow") > 0;
-        let queued = lane("lane_queued", "fast") + lane("lane_queued", "slow") > 0;
+        let busy =
+            lane("cadran_executor_lane_orders", "fast") + lane("cadran_executor_lane_orders", "slow") > 0;
+        let queued =
+            lane("cadran_executor_lane_queued", "fast") + lane("cadran_executor_lane_queued", "slow") > 0;
         (busy && queued).then_some(())
     });
     wait_metric(&server, "cadran_executor_orders_delayed_total", |count| count > 0);
@@ -257,7 +261,8 @@ fn lanes_that_are_full_are_seen_and_delay_and_lose_nothing() {
     assert_eq!(run(&server, "quick")["status"], "succeeded");
     wait_metric(&server, "cadran_executor_results_total", |count| count == 1);
     wait_for("empty lanes", || {
-        (lane("lane_queued", "fast") + lane("lane_queued", "slow") == 0).then_some(())
+        (lane("cadran_executor_lane_queued", "fast") + lane("cadran_executor_lane_queued", "slow") == 0)
+            .then_some(())
     });
 }
 
