@@ -11,9 +11,9 @@ fn commands_are_lines_for_a_shell_or_programs_with_arguments() {
     for key in ["run", "command", "cmd"] {
         let ran = run_job(&format!("{key}: echo one | tr a-z A-Z > out\n"));
         assert_eq!((ran.code, ran.lines("out")), (Some(0), vec!["ONE".to_owned()]), "{key}: {}", ran.said);
-        // A list is no shell line: the pipe is an argument.
+        // A list is no shell line: the pipe is an argument. In Dagu's reading it is several commands.
         let text = format!(
-            "steps:\n  - name: list\n    description: a program\n    {key}: [echo, a | b, \"${{X}}\"]\n    env: {{X: 'c $(id)'}}\n    stdout: out\n"
+            "dialect: cadran\nsteps:\n  - name: list\n    description: a program\n    {key}: [echo, a | b, \"${{X}}\"]\n    env: {{X: 'c $(id)'}}\n    stdout: out\n"
         );
         let ran = run_job(&text);
         assert_eq!(ran.lines("out"), ["a | b c $(id)"], "{key}: {}", ran.said);
