@@ -4,20 +4,39 @@
 //! its loop looks well and fires nothing. A supervisor starts it again.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
 
 use futures::FutureExt;
 
 /// `EX_SOFTWARE` of sysexits.h: an internal mistake, as opposed to 1, which is a refusal with a reason.
 pub const EXIT_CODE: i32 = 70;
 
+thread_local! {
+    /// What this thread is, when a panic of it ends the process.
+    static FATAL: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
 /// The body of a thread that must not end by a panic.
+///
+/// The process ends before the stack is unwound: whoever waits for an answer that lies there would take its loss for the
+/// answer, and `cadran run` would end first, with another exit code.
 pub fn thread(what: &'static str, body: impl FnOnce() + Send) -> impl FnOnce() + Send {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let report = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            report(info);
+            if let Some(what) = FATAL.get() {
+                end(what, info.payload());
+            }
+        }));
+    });
     move || {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
-            end(what, &*panic);
-        }
+        FATAL.set(Some(what));
+        body();
     }
 }
 
