@@ -51,7 +51,7 @@ fn open_to_all(from: &Path, to: &Path) {
         let path = to.join(entry.file_name());
         if entry.path().is_dir() {
             open_to_all(&entry.path(), &path);
-        } else {
+        } else if entry.path().is_file() {
             fs::copy(entry.path(), &path).expect("copied");
             fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("set");
         }

@@ -28,6 +28,10 @@ pub async fn open(
     options.live_max = options.live_max.max(slots);
     options.http_allow = allow_http.iter().map(ToString::to_string).collect();
     let (embedded, found) = Embedded::open(options, clock::wall, sink).await?;
+    // The executor's own log is a file beside its socket, which nobody reads every day.
+    if let Some(damage) = embedded.damage() {
+        tracing::warn!("{damage}");
+    }
     Ok((Arc::new(embedded), found))
 }
 
