@@ -20,6 +20,13 @@ export type BulkResult = {
   run?: string | null;
 };
 
+export type CallItem = {
+  index: number;
+  item?: string;
+  run: string;
+  status: string;
+};
+
 export type CheckBody = {
   name?: string | null;
   text: string;
@@ -549,6 +556,7 @@ export type StatsStep = (StatsItem & {
 
 export type StepItem = {
   attempt: number;
+  calls?: (CallItem)[];
   duration_ms?: (i64 | null);
   ended_at?: string | null;
   ended_at_ms?: (i64 | null);

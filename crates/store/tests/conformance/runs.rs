@@ -216,7 +216,7 @@ pub(crate) async fn open_runs_are_loaded(fixture: &Fixture) {
     }
     let loaded = store.load().await.unwrap();
     assert_eq!(loaded.open.iter().map(|open| open.promise.run.raw()).collect::<Vec<_>>(), expected);
-    assert_eq!(loaded.last_id, Some(run(8)));
+    assert_eq!(loaded.last_id, Some(run(RunStatus::WORDS.len() as u64)));
 }
 
 pub(crate) async fn open_runs_are_found_after_every_restart(fixture: &Fixture) {
