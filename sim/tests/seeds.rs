@@ -6,6 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cadran_sim::{Long, Scale, Script, play};
 
+/// The first of the storms in a usual run of the tests. Seeds that were played find little: whoever changes a deciding crate plays
+/// others, and moves this on.
+const FIRST_STORM: u64 = 43_000_000;
+
 /// Short storms in a usual run of the tests.
 const STORMS: u64 = 5_000;
 
@@ -49,7 +53,7 @@ fn check(seeds: &[u64], scale: Scale) {
 
 fn first_seed() -> u64 {
     let given = std::env::var("CADRAN_SIM_FIRST_SEED").ok();
-    given.map_or(1, |text| text.parse().expect("CADRAN_SIM_FIRST_SEED is a number"))
+    given.map_or(FIRST_STORM, |text| text.parse().expect("CADRAN_SIM_FIRST_SEED is a number"))
 }
 
 #[test]

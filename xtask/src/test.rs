@@ -4,7 +4,7 @@ use crate::buckets::Buckets;
 use crate::database::{self, Database};
 use crate::planted::Planted;
 use crate::program::{self, Watch, is_there, program};
-use crate::{CommandError, check, page, random_jobs, readme};
+use crate::{CommandError, check, page, readme};
 
 /// Set for everything that the README's commands start, so that the test command among them does not start itself
 /// over and over.
@@ -47,9 +47,6 @@ const SKIP_CLIENTS: &str = "CADRAN_SKIP_CLIENTS";
 
 /// Installs them from their registries, into this directory, and prints it.
 const CLIENTS_SCRIPT: &str = "scripts/clients.sh target/clients";
-
-/// Where the simulation begins to play. Seeds that were played find little, so each day plays others.
-const FIRST_SEED: &str = "CADRAN_SIM_FIRST_SEED";
 
 /// `cargo xtask test`.
 pub(crate) fn run(arguments: &[String]) -> Result<(), CommandError> {
@@ -182,7 +179,6 @@ fn tests(options: &Options) -> Result<PartResult, String> {
         let _ = installing.wait();
     }
     built?;
-    choose_seeds(&mut command);
     provide_faketime(&mut command);
     provide_clang(&mut command);
     provide_clients(options, &mut command);
@@ -195,13 +191,6 @@ fn tests(options: &Options) -> Result<PartResult, String> {
         .and(imported.map_or(Ok(()), Database::stop))
         .and(buckets.map_or(Ok(()), Buckets::stop));
     tested.and(stopped).map(|()| PartResult::Passed)
-}
-
-/// The seeds of the day, or those that were asked for.
-fn choose_seeds(command: &mut Command) {
-    let given = std::env::var(FIRST_SEED).unwrap_or_else(|_| random_jobs::today().to_string());
-    println!("the simulation plays seeds from {given} on; {FIRST_SEED}={given} plays them again");
-    command.env(FIRST_SEED, given);
 }
 
 /// Installs servers that are missing while the tests are compiled, one after the other: two that install packages at

@@ -67,26 +67,19 @@ pub struct EventLoop {
     pub run_log: RunLog,
 }
 
-/// What whoever waits for the loop hangs on. It is kept outside of the loop: the unwinding of a panic must not tell anybody that
-/// the server has stopped before the process has ended with the exit code of a panic.
-#[derive(Default)]
-pub struct Pending {
-    messages: Vec<Message>,
-    answers: BTreeMap<Token, oneshot::Sender<Result<Reply, Refusal>>>,
-}
-
 impl EventLoop {
     /// Iterates until told to end.
-    pub fn run(mut self, pending: &mut Pending) {
+    pub fn run(mut self) {
         // The kernel rounds waits up by 50 µs unless told otherwise.
         let _ = nix::sys::prctl::set_timerslack(1);
-        let Pending { messages, answers } = pending;
+        let mut answers: BTreeMap<Token, oneshot::Sender<Result<Reply, Refusal>>> = BTreeMap::new();
         let mut tokens = 0;
+        let mut messages = Vec::new();
         let mut ended = false;
         // Jobs that were paused or resumed in this iteration.
         let mut switched: Vec<JobName> = Vec::new();
         while !ended {
-            self.inbox.take(Some(self.wait_timeout()), messages);
+            self.inbox.take(Some(self.wait_timeout()), &mut messages);
             let now = self.clock.now();
             self.health.loop_iterated(now.mono);
             fault::point("loop");
@@ -120,7 +113,7 @@ impl EventLoop {
             self.metrics.observe(&self.engine, &effects, now);
             self.run_log.observe(&self.engine, &effects);
             let changes = self.changes(&effects, &mut switched);
-            self.carry_out(effects, changes, answers);
+            self.carry_out(effects, changes, &mut answers);
             if let Some(build) = self.engine.build_index(now) {
                 // The builder lives as long as the loop; without it the planner does without an index.
                 let _ = self.builds.send(build);

@@ -48,7 +48,7 @@ pub use problems::Problems;
 
 use crate::defaults::LOOP;
 use clock::Clock;
-use event_loop::{EventLoop, Message, Orders, Pending};
+use event_loop::{EventLoop, Message, Orders};
 use health::HealthMonitor;
 use inbox::Inbox;
 use metrics::Metrics;
@@ -165,10 +165,9 @@ pub fn start(
         health: health.clone(),
         run_log: run_log::RunLog::start(),
     };
-    let mut pending = Pending::default();
     let loop_thread = thread::Builder::new()
         .name("cadran-loop".into())
-        .spawn(move || fatal::thread("loop", || event_loop.run(&mut pending))())?;
+        .spawn(fatal::thread("loop", || event_loop.run()))?;
     Ok(Running {
         loop_handle,
         clock,
