@@ -307,3 +307,29 @@ fn an_edit_after_a_step_back_and_a_restart_promises_no_due_that_is_on_record() {
     assert_eq!(world.starts("a"), Vec::<String>::new());
     world.check();
 }
+
+#[test]
+fn a_retry_goes_on_from_the_attempt_that_it_ordered_before_the_server_was_killed() {
+    let mut world = World::new("2026-03-01T00:00:30Z");
+    world.put("a", "* * * * *", |job| job.policy.overlap = Overlap::Wait);
+    world.exits("a", &[1, 0, 1]);
+    world.run_to("2026-03-01T00:01:30Z");
+    let failed = world.runs("a")[0];
+    assert_eq!(world.status(failed), RunStatus::Failed);
+    world.hangs("a");
+    world.run_to("2026-03-01T00:02:10Z");
+    world.retry(failed).unwrap();
+    // Its turn comes while the store is away: the row still says that it waits when it has failed once more.
+    world.store(false);
+    world.finish("a");
+    world.run_for(SEC);
+    world.finish("a");
+    world.run_for(SEC);
+    assert_eq!(world.starts("a"), ["00:01", "00:02", "00:01"]);
+    world.restart_after(0);
+    world.store(true);
+    world.run_for(SEC);
+    assert_eq!(world.starts("a"), ["00:01", "00:02", "00:01"]);
+    assert_eq!(world.status(failed), RunStatus::Failed);
+    world.check();
+}

@@ -13,6 +13,8 @@ pub enum Resume {
     /// that were on are taken as they were found.
     Recover,
     /// Someone asked to retry an ended run. What succeeded stays; everything else runs again, with fresh retries.
+    /// Attempts beyond the recorded ones are those of this retry, ordered before the server went away: it goes on
+    /// from them.
     Retry,
 }
 
@@ -150,11 +152,17 @@ impl Progress {
             let Some(slot) = self.slot_mut(*no) else {
                 continue;
             };
-            let newer = last.attempt > slot.attempt;
-            slot.attempt = slot.attempt.max(last.attempt);
-            if mode == Resume::Retry || slot.state == State::Succeeded {
+            let recorded = slot.attempt;
+            let newer = last.attempt > recorded;
+            slot.attempt = recorded.max(last.attempt);
+            // What a retry finds up to the recorded attempt is from before it. What lies beyond, the retry itself ordered.
+            if mode == Resume::Retry && !newer || slot.state == State::Succeeded {
                 continue;
             }
+            let before = match mode {
+                Resume::Recover => before,
+                Resume::Retry => &before[before.partition_point(|(_, found)| found.attempt <= recorded)..],
+            };
             if newer {
                 // The order went out, and the server was gone before it could record that.
                 let lost = before.iter().filter(|(_, found)| is_cut_off(found)).count() as u32;
@@ -166,7 +174,10 @@ impl Progress {
                 slot.started_at = taken_at(last).into();
             }
             let stopped = before.iter().filter(|(_, found)| is_stopped(found)).count() as u32;
-            slot.failures = failures(slot, stopped);
+            slot.failures = match mode {
+                Resume::Recover => failures(slot, stopped),
+                Resume::Retry => (before.len() as u32).saturating_sub(slot.lost).saturating_sub(stopped),
+            };
             if slot.state == State::Running && slot.attempt == last.attempt {
                 newest.insert(*no, *last);
             }

@@ -344,6 +344,19 @@ fn a_retry_runs_what_did_not_succeed() {
         a.7 exit 1 -> end failed: step a exited with 1 after 7 attempts
     ",
     );
+    // What lies beyond the records was ordered by the retry itself, and is taken as it is found.
+    check(
+        "
+        step a ; retry 1 100
+        begin -> start a.1
+        a.1 exit 1 -> retry a at 100
+        due a -> start a.2
+        a.2 exit 1 -> end failed: step a exited with 1 after 2 attempts
+        retry a.1:exit:1 a.2:exit:1 a.3:exit:1 a.4:exit:1 -> end failed: step a exited with 1 after 4 attempts
+        retry a.5:lives ->
+        a.5 ok -> end succeeded
+    ",
+    );
     check(
         "
         step a

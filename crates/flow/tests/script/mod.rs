@@ -164,7 +164,7 @@ impl Play {
             let (attempt, end) = word.split_once(':').unwrap();
             let (step, attempt) = self.attempt(attempt);
             let (ended, output) = match end {
-                "cut" => (None, None),
+                "cut" | "lives" => (None, None),
                 _ => {
                     let (outcome, output) = outcome(&end.split(':').collect::<Vec<_>>());
                     (Some((1_000_000 + self.now, outcome)), output)
@@ -177,7 +177,7 @@ impl Play {
                 started_at: 1_000_000,
                 ended,
                 output,
-                lives: false,
+                lives: end == "lives",
                 seats: vec![],
             }
         };
