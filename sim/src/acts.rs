@@ -1,6 +1,6 @@
 //! What the script does to the world, and how everything comes to rest at its end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cadran_core::{Command, Millis, RunId, RunStatus};
 use cadran_engine::{JobChange, Token};
@@ -197,31 +197,28 @@ impl<R: Record> World<'_, R> {
         self.keep_answers = true;
         self.law.ends = Some(Default::default());
         let mut left: Vec<u64> = self.files.keys().copied().collect();
+        let mut asked: BTreeMap<u64, Vec<Token>> = BTreeMap::new();
         for round in 0..TRIES_MAX {
-            let mut waiting = Vec::new();
-            for job in left.clone() {
-                let token = self.trigger(job);
+            for &job in &left {
+                asked.entry(job).or_default().extend(self.trigger(job));
                 // Not all at once, and not on the beat of any schedule.
                 self.run_to(self.mono + 137 + Millis::from(round) * 211)?;
-                waiting.push((job, token));
             }
             self.run_to(self.mono + 2 * SEC)?;
-            left.clear();
-            for (job, token) in waiting {
-                let run = token.and_then(|token| self.answers.get(&token).copied().flatten());
-                let end = run.and_then(|run| self.law.ends.as_ref()?.get(&run));
-                // A step that calls a job may be refused for good: for a parameter, or a footprint. Its run ends all the same.
-                let definition = self.files.get(&job).and_then(|no| self.script.definitions.get(*no));
+            left.retain(|job| {
+                let runs = asked[job].iter().filter_map(|token| self.answers.get(token).copied().flatten());
+                let ends = runs.filter_map(|run| self.law.ends.as_ref()?.get(&run).copied());
+                // A step that calls a job may be refused for good: for a parameter, or a footprint. Its run ends all the same,
+                // once it was tried as often as its retry says.
+                let definition = self.files.get(job).and_then(|no| self.script.definitions.get(*no));
                 let calls = definition.is_some_and(|job| job.body.calls().next().is_some());
-                if end != Some(&RunStatus::Succeeded) && !(calls && end.is_some()) {
-                    left.push(job);
-                }
-            }
+                !ends.into_iter().any(|end| calls || end == RunStatus::Succeeded)
+            });
             if left.is_empty() {
                 self.keep_answers = false;
                 return Ok(());
             }
-            self.run_to(self.mono + 7 * SEC)?;
+            self.run_to(self.mono + 7 * SEC * Millis::from(round + 1))?;
         }
         let names: Vec<String> = left.iter().map(|job| format!("j{job}")).collect();
         broken("a job that is asked runs", format!("{} does not", names.join(", ")))

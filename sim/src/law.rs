@@ -202,6 +202,10 @@ impl Checker {
             // A step that calls a job starts without an order.
             self.mark(&was);
             self.judged_late(&was, update.started_at.unwrap_or(was.due));
+            // It counts once, also when somebody opens it again.
+            if let Some(over) = &mut self.over {
+                over.insert(run, OpenRun { started: true, ..was });
+            }
             return Ok(());
         }
         policy::ended_unstarted(self, &was, update)?;

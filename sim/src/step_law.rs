@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cadran_core::{Body, Handler, Outcome, RunId, RunStatus, Start, StepNo};
+use cadran_core::{Body, Handler, Outcome, RunId, RunStatus, Start, StepNo, StepRecord};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::law::{Violation, broken};
@@ -26,7 +26,29 @@ struct Known {
     owed: FxHashMap<StepNo, String>,
 }
 
+impl Known {
+    fn of(body: &Arc<Body>) -> Known {
+        Known {
+            body: body.clone(),
+            failures: FxHashMap::default(),
+            began: FxHashSet::default(),
+            reopened: false,
+            printed: Vec::new(),
+            owed: FxHashMap::default(),
+        }
+    }
+}
+
 impl StepLaw {
+    /// What is on record as started under `retry: never` has begun: its order may have been lost with the server, and is
+    /// not given a second time.
+    pub(crate) fn recorded(&mut self, run: RunId, body: &Arc<Body>, row: &[StepRecord]) {
+        let known = self.runs.entry(run).or_insert_with(|| Known::of(body));
+        let steps = body.steps.iter().zip(row).enumerate();
+        let tried = steps.filter(|(_, (step, record))| *step.name == *record.name && record.attempt > 0);
+        known.began.extend(tried.map(|(at, _)| StepNo(at as u16)));
+    }
+
     /// An attempt is ordered. `body` is what the job's file says, `live` are the steps of its run that are on.
     pub(crate) fn start(
         &mut self,
@@ -34,14 +56,7 @@ impl StepLaw {
         body: &Arc<Body>,
         live: &[StepNo],
     ) -> Result<(), Violation> {
-        let known = self.runs.entry(start.run).or_insert_with(|| Known {
-            body: body.clone(),
-            failures: FxHashMap::default(),
-            began: FxHashSet::default(),
-            reopened: false,
-            printed: Vec::new(),
-            owed: FxHashMap::default(),
-        });
+        let known = self.runs.entry(start.run).or_insert_with(|| Known::of(body));
         let what =
             |no: StepNo| format!("{} {:?} attempt {}, about {no:?}", start.run, start.step, start.attempt);
         let Some(step) = body.step(start.step) else {

@@ -105,6 +105,8 @@ impl<R: Record> World<'_, R> {
         if let Order::Start(start) = order {
             let promised = self.law.open.get(&start.run).map(|run| self.law.job_of(run).policy);
             if promised.is_some_and(|policy| policy.at_most_once) {
+                let promised_body =
+                    self.law.open.get(&start.run).map(|run| self.law.job_of(run).body.clone());
                 let row = self.record.run(start.run).and_then(|row| row.state.steps).unwrap_or_default();
                 let name = start.context.body.step(start.step).map_or("", |step| &step.name);
                 let recorded = row.iter().find(|step| {
@@ -115,6 +117,9 @@ impl<R: Record> World<'_, R> {
                         "under retry never an order leaves after its start is on record",
                         format!("{} {:?} attempt {}: {row:?}", start.run, start.step, start.attempt),
                     );
+                }
+                if let Some(body) = promised_body {
+                    self.hands.step_law.recorded(start.run, &body, &row);
                 }
             }
             let known = self.law.open.get(&start.run).copied();
