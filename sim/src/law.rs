@@ -257,6 +257,8 @@ impl Checker {
             let waits = self.jobs.get(&run.job).into_iter().flat_map(|life| &life.revisions).any(|no| {
                 let Job { policy, body, schedules, .. } = &self.definitions[*no];
                 !body.footprint.is_empty()
+                    // Its first order may come long after a step that called a job.
+                    || body.calls().next().is_some()
                     // Nothing passes a restart that waits for what it stops.
                     || schedules.iter().any(|entry| entry.action == ScheduleAction::Restart)
                     || policy.at_most_once
