@@ -255,16 +255,19 @@ impl Engine {
     fn take_places_back(&mut self, now: Now) {
         let begun = |run: &RunId| {
             let live = self.runs.get(*run)?;
-            let found = live.past.iter().flat_map(|past| &past.found).map(|attempt| attempt.started_at);
-            Some((live.context.job, live.policy.overlap, found.max().or(live.started_at), *run))
+            let found = || live.past.iter().flat_map(|past| &past.found);
+            let at = found().map(|attempt| attempt.started_at).max().or(live.started_at);
+            // Whose attempt goes on has its place, whatever a clock that was set back says of when.
+            let lives = found().any(|attempt| attempt.lives && attempt.ended.is_none());
+            Some((live.context.job, live.policy.overlap, (lives, at), *run))
         };
         let mut begun: Vec<_> = self.runs.starts.runs.iter().filter_map(begun).collect();
-        // The later ones first: what they hold, those before them had given back.
+        // Those that go on first, then the later ones: what they hold, those before them had given back.
         begun.sort_unstable_by_key(|&(_, _, at, run)| std::cmp::Reverse((at, run)));
         for (no, &(job, _, _, run)) in begun.iter().enumerate() {
             let Some(live) = self.runs.get(run) else { continue };
             let in_the_way = self.place.restore(run, job, live.footprint.clone());
-            let took = |&&(of, overlap, _, _): &&(JobId, Overlap, Option<Millis>, RunId)| {
+            let took = |&&(of, overlap, ..): &&(JobId, Overlap, (bool, Option<Millis>), RunId)| {
                 of == job && overlap != Overlap::Allow
             };
             let same_job = begun[..no].iter().rfind(took).map(|&(.., other)| other);
