@@ -6,8 +6,25 @@ use cadran_sim::{Scale, Script, play};
 const JOBS_MIN: u64 = 500;
 
 /// Seeds that broke a law once, for a mistake of the engine or of the law itself.
-const FOUND: &[u64] =
-    &[42, 198, 282, 307, 339, 766, 936, 1_094, 1_165, 1_347, 1_381, 1_413, 1_795_041_647, 1_795_042_800];
+const FOUND: &[u64] = &[
+    42,
+    198,
+    282,
+    307,
+    339,
+    766,
+    936,
+    1_094,
+    1_165,
+    1_347,
+    1_381,
+    1_413,
+    1_795_041_647,
+    1_795_042_800,
+    1_795_043_820,
+    1_795_044_537,
+    1_795_044_973,
+];
 
 #[test]
 fn drawn_seeds_that_broke_a_law_once_break_none() {
