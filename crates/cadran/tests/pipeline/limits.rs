@@ -66,6 +66,16 @@ fn a_repository_that_does_not_answer_in_time_is_said() {
     let home = Home::plain(GOOD, STATUS_LINE, "repository_timeout: 1ms\n");
     let refused = home.refused(3, &["manager"]);
     assert!(refused.contains("repository"), "{refused}");
+    // As when the pass was ended while git wrote to the new clone.
+    let cache: Vec<_> =
+        fs::read_dir(home.path("cache")).expect("there").map(|it| it.expect("an entry").path()).collect();
+    let lock = cache
+        .iter()
+        .find(|path| path.extension().is_some_and(|it| it == "lock"))
+        .expect("the lock of the clone");
+    fs::create_dir_all(lock.with_extension("git")).expect("a directory");
+    fs::remove_dir_all(lock.with_extension("git").join("objects")).ok();
+    fs::write(lock.with_extension("git").join("config.lock"), "").expect("a file");
     home.settings(GOOD, STATUS_LINE, "repository_timeout: 1m\n");
     assert_eq!(texts(&home.json(0, &["manager"])["queued"]).len(), 1);
 }

@@ -235,6 +235,10 @@ impl Repository {
         let lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await;
         let _lock = lock.map_err(std::io::Error::other).flatten().map_err(local)?;
         if !self.mirror.join("objects").is_dir() {
+            // A pass that was ended while it made the clone leaves a part of it, with git's own lock file.
+            if self.mirror.exists() {
+                fs::remove_dir_all(&self.mirror).map_err(local)?;
+            }
             self.run(&["init", "--quiet", "--bare", "--template=", "--", &path_text(&self.mirror)?], None)
                 .await?;
         }
